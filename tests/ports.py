@@ -7,7 +7,7 @@ from typing import Any
 
 
 class MethodPorts:
-    """A `World` whose capabilities are its methods."""
+    """An `Environment` whose capabilities are its methods."""
 
     def use(self, port: Any) -> Any:
         return getattr(self, port.name)
@@ -18,4 +18,4 @@ class MethodPorts:
 
 
 class PortWorld(MethodPorts, SimpleNamespace):
-    """A `World` of the functions that it is given, each by the name of its port."""
+    """An `Environment` of the functions that it is given, each by the name of its port."""

@@ -28,7 +28,7 @@ from seamark.changes.planner import Prepared, build_preconditions, prepare
 from seamark.changes.recovery import Recovery
 from seamark.changes.step import CanNotUndo, Step, StepData, build_step
 from seamark.changes.undo import build_undo_plan
-from seamark.offsets.write.guards import ProveStopped, VerifyOffsets
+from seamark.offsets.write.guards import CheckStopped, VerifyOffsets
 from seamark.offsets.write.steps import QUIET_SECONDS, WriteOffsets
 from seamark.policy.permissions import Permission
 
@@ -100,7 +100,7 @@ def surround(step: Step, *, quiet_seconds: float = QUIET_SECONDS) -> tuple[Step,
     """Return a step with its guards: a write of offsets has a proof before it and a check after it."""
     if not isinstance(step, WriteOffsets):
         return (step,)
-    proof = ProveStopped(step.cluster, step.name, quiet_seconds=quiet_seconds, kept=step.kept)
+    proof = CheckStopped(step.cluster, step.name, quiet_seconds=quiet_seconds, kept=step.kept)
     return proof, step, VerifyOffsets(step)
 
 

@@ -12,7 +12,7 @@ from seamark.copies.plan.plan import CopyPlan, TopicEnd, cut_slices
 from seamark.copies.plan.planner import choose_limits, read_time_index
 from seamark.copies.plan.settings import CopyEnds
 from seamark.kafka import Brokers
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 
 CODEC = "lz4"
 # What fetches more at once, as Java's consumer names it; and without a wait of half a second in each task that reads to
@@ -78,7 +78,7 @@ def build_plan(stage: Stage, shape: Shape) -> CopyPlan:
         made_at="2026-11-16T00:00:00Z",
         source=source.end,
         target=TopicEnd(stage.cluster_id, stage.target, "", partitions=targets, replication_factor=copies),
-        routing=Routing(Rule.MURMUR2, shape.sources, targets),
+        routing=Routing(Partitioner.MURMUR2, shape.sources, targets),
         evidence="the bench filled it",
         ranges=source.ranges,
         slices=cut_slices(source.ranges, index, limits=limits),

@@ -15,7 +15,7 @@ from bench.harness.definition import BenchError
 from seamark.context import Context
 from seamark.fleet import Fleet
 from seamark.kafka import Brokers
-from seamark.kafka.model import Spot, SpotReading, Stamp
+from seamark.kafka.model import OffsetAndTimestamp, PartitionReading, TopicPartition
 
 INTERVAL_MS = 200
 STATISTICS_SECONDS = 60.0
@@ -25,12 +25,12 @@ class CountingBrokers(Brokers):
     """The brokers of a fleet, with the requests that were sent, and the times that were asked for."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
-        self.rounds: list[Mapping[Spot, int]] = []
+        self.rounds: list[Mapping[TopicPartition, int]] = []
         self._told: list[dict[str, int]] = []
         self._admin: Any = None
         super().__init__(config, timeout_seconds=60.0, build_client=self._build)
 
-    def read_offsets_at(self, times: Mapping[Spot, int]) -> SpotReading[Stamp | None]:
+    def read_offsets_at(self, times: Mapping[TopicPartition, int]) -> PartitionReading[OffsetAndTimestamp | None]:
         """The same, and keeps the times."""
         self.rounds.append(dict(times))
         return super().read_offsets_at(times)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from seamark.devstack.stack import PostgresEndpoint
-    from seamark.tables.delta.location import LakePlace
+    from seamark.tables.delta.location import TableLocation
 
 # The last two columns are the order of a row: ours, and the rival's.
 _TABLE = (
@@ -60,11 +60,11 @@ class Stage:
     fresh_topic: str = ""
 
     @property
-    def lake(self) -> LakePlace:
+    def lake(self) -> TableLocation:
         """Where tables of Delta are made."""
-        from seamark.tables.delta.location import LakePlace  # noqa: PLC0415 - the list of benches needs no Arrow
+        from seamark.tables.delta.location import TableLocation  # noqa: PLC0415 - the list of benches needs no Arrow
 
-        return LakePlace(str(self.folder))
+        return TableLocation(str(self.folder))
 
     def build_lake_landing(self) -> Landing:
         """The same in a lake."""

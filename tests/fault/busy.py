@@ -14,7 +14,7 @@ import sys
 import time
 
 import seamark
-from seamark.changes.outcome import Silent
+from seamark.changes.outcome import SilentProgress
 from seamark.errors import SeamarkError
 from tests.fault.guarded import build_planned
 
@@ -27,7 +27,7 @@ def say(**told):
     print(json.dumps(told), flush=True)
 
 
-class Speaking(Silent):
+class Speaking(SilentProgress):
     """Says when a change has its lock."""
 
     def __init__(self):

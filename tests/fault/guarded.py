@@ -13,8 +13,8 @@ import sys
 import seamark
 from seamark.changes.action import Reads
 from seamark.changes.locks import connector_lock
-from seamark.changes.outcome import Silent
-from seamark.changes.plan import Plan, Planned
+from seamark.changes.outcome import SilentProgress
+from seamark.changes.plan import Plan, PlannedChange
 from seamark.changes.planner import prepare
 from seamark.connectors.run_state import SetRunState
 from seamark.connectors.steps import PutConfig
@@ -24,7 +24,7 @@ from tests.step_list import build_step_list
 STEPS = 3
 
 
-class Speaking(Silent):
+class Speaking(SilentProgress):
     """Says when the change is open."""
 
     def opened(self, change, *, steps):
@@ -52,7 +52,7 @@ def build_planned(fleet, owner, *, key, value):
         made_by="guarded",
         identity=fleet._identities.read([cluster]),
     )
-    return Planned(prepared.fill(plan), prepared.steps, needs=prepared.needs)
+    return PlannedChange(prepared.fill(plan), prepared.steps, needs=prepared.needs)
 
 
 def run_planned(build):

@@ -20,9 +20,9 @@ from http.client import HTTPException
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 import seamark
-from seamark.changes.outcome import GOOD, Silent
+from seamark.changes.outcome import GOOD, SilentProgress
 from seamark.changes.setup import make_setup
-from seamark.changes.timing import ask_again
+from seamark.changes.timing import retry_while
 from seamark.connect import Timing
 from seamark.connect.clusters import Clusters, build_connect_client
 from seamark.context import open_context
@@ -71,7 +71,7 @@ HASTY = Timing(read_seconds=4)
 OFFSETS_PARTITIONS = 5
 
 
-class Hooks(Silent):
+class Hooks(SilentProgress):
     """Does something when a step has begun or ended well: `{"ended write": act}`. What goes wrong in it is kept."""
 
     def __init__(self, planned, acts):
@@ -372,7 +372,7 @@ class Lane:
 
         def is_made():
             try:
-                made.append(ask_again(lambda: self._plan(fleet, verb, options), fleet._world.clock, seconds=90))
+                made.append(retry_while(lambda: self._plan(fleet, verb, options), fleet._world.clock, seconds=90))
             except RefusedError as error:
                 if UNTOLD not in error.message:
                     raise

@@ -14,7 +14,7 @@ import pytest
 import seamark
 from seamark.changes.outcome import Outcome
 from seamark.changes.setup import make_setup
-from seamark.changes.timing import ask_again
+from seamark.changes.timing import retry_while
 from seamark.context import open_context
 from seamark.devstack import StackSpec, start_stack
 from seamark.devstack.client import ask
@@ -67,7 +67,7 @@ class Yard:
 
     def plan(self, fleet):
         """A plan. A worker that comes back causes a rebalance, in which nobody can tell for a while."""
-        return ask_again(lambda: fleet.plan(self.spec), fleet._world.clock, seconds=SETTLE_SECONDS)
+        return retry_while(lambda: fleet.plan(self.spec), fleet._world.clock, seconds=SETTLE_SECONDS)
 
     def read_running(self):
         """The connectors of this run that run with their task, told by any worker that is alive."""

@@ -13,7 +13,7 @@ from seamark.devstack import StackSpec, start_stack
 from seamark.fleet import open_fleet
 from seamark.kafka.partitioner import choose_partition
 from seamark.offsets.codec.codec import encode_key
-from seamark.offsets.model import OffsetOddity
+from seamark.offsets.model import OffsetAnomaly
 from seamark.offsets.service import Route
 from tests.integration.offset_tools import Brokers, Connect
 
@@ -54,7 +54,7 @@ def test_only_what_is_committed_counts(own_stack, tmp_path):
         producer = open_transaction(own_stack, key, b'{"position":4}', partition)
         held = fleet.offsets.of("fs", route=Route.STORE)
         assert [found.offset for found in held.offsets] == [END]
-        assert [found.oddity for found in held.findings] == [OffsetOddity.OPEN_TRANSACTION]
+        assert [found.anomaly for found in held.findings] == [OffsetAnomaly.OPEN_TRANSACTION]
         assert f"connect-offsets-{partition}:" in held.findings[0].message
 
         # What it took back counts for nobody.

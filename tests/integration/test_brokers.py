@@ -16,7 +16,7 @@ from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, Reje
 from seamark.groups.actions import DeleteGroup, MoveGroup
 from seamark.kafka import Brokers
 from seamark.kafka.groups import Committed, GroupType
-from seamark.kafka.model import Bounds, Edge, Stamp
+from seamark.kafka.model import LogOffsets, OffsetAndTimestamp, OffsetSpec
 from seamark.topics.actions import AlterTopicConfig, CreateTopic, DeleteTopic, GrowTopic
 from tests.unit.changes.brokers import BrokerWorld
 
@@ -151,14 +151,14 @@ class TestReads:
         write(config, topic, 5)
         spots = [(topic, 0), (topic, 1)]
 
-        assert brokers.read_bounds(spots).found == {(topic, 0): Bounds(0, 5), (topic, 1): Bounds(0, 0)}
-        newest = brokers.read_log_offsets(spots, at=Edge.NEWEST).found
+        assert brokers.read_bounds(spots).found == {(topic, 0): LogOffsets(0, 5), (topic, 1): LogOffsets(0, 0)}
+        newest = brokers.read_log_offsets(spots, at=OffsetSpec.NEWEST).found
         assert newest[topic, 1] is None
         assert newest[topic, 0].offset == 4
         at = newest[topic, 0].timestamp_ms
         assert abs(at / 1000 - time.time()) < 60
         assert brokers.read_log_offsets(spots, at=at - 2500).found == {
-            (topic, 0): Stamp(2, at - 2000, leader_epoch=0),
+            (topic, 0): OffsetAndTimestamp(2, at - 2000, leader_epoch=0),
             (topic, 1): None,
         }
         assert brokers.read_log_offsets(spots, at=at + 1).found == {(topic, 0): None, (topic, 1): None}
@@ -168,7 +168,7 @@ class TestReads:
 
         assert set(reading.failures) == {(topic, 99), (f"{topic}-no", 0)}
         assert all(isinstance(error, NotFoundError) for error in reading.failures.values())
-        assert reading.found == {(topic, 0): Bounds(0, 0)}
+        assert reading.found == {(topic, 0): LogOffsets(0, 0)}
 
     def test_sizes_are_told_by_every_broker(self, brokers, topic, config):
         write(config, topic, 5)

@@ -17,7 +17,7 @@ from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.copies.plan.endpoints import KafkaLogs
 from seamark.copies.plan.plan import build_tasks
-from seamark.copies.plan.registrations import PREFIX, Registration, RegistryHold, read_registered
+from seamark.copies.plan.registrations import PREFIX, HeldRegistration, Registration, read_registered
 from seamark.copies.plan.registry import read_copy_plan, register
 from seamark.copies.run.runner import TargetTopic
 from seamark.errors import FencedError, RefusedError
@@ -25,7 +25,7 @@ from seamark.fleet import open_fleet
 from seamark.kafka.topics import TopicAdmin
 from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied, encode_control
 from seamark.kafka_sink.control_reads import ensure_control_topic
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 
 WAIT_SECONDS = 60
 OLD_MS = 1_700_000_000_000
@@ -56,7 +56,7 @@ class Desk:
                 assert time.monotonic() < deadline, f"{name} is not known after {WAIT_SECONDS} s"
         return name
 
-    def fill(self, topic, partitions, rows, *, rule=Rule.MURMUR2, keys=500):
+    def fill(self, topic, partitions, rows, *, rule=Partitioner.MURMUR2, keys=500):
         routing = Routing(rule, partitions, partitions)
         producer = Producer({**self.config, "linger.ms": 20})
         for number in range(rows):
@@ -104,7 +104,7 @@ def test_plan_of_a_real_topic_tells_rule_slices_and_readers(desk):
     shown = json.loads(out)
     plan = read_copy_plan(desk.folder / "p.json")
     assert shown["plan"] == plan.to_dict()
-    assert (plan.size, plan.target.topic, plan.routing.rule) == (6000, f"{topic}-4", Rule.MURMUR2)
+    assert (plan.size, plan.target.topic, plan.routing.rule) == (6000, f"{topic}-4", Partitioner.MURMUR2)
     assert shown["bytes"] > 6000
     # Cut at moments, each offset once: the planner itself checks the cover.
     assert 4 <= len(plan.slices) <= 8
@@ -135,11 +135,11 @@ def test_open_transaction_is_not_part_of_the_plan(desk):
 
 def test_rule_of_librdkafka_and_a_mixture_are_told_apart(desk):
     topic = desk.topic(6)
-    desk.fill(topic, 6, rows=600, rule=Rule.CRC32)
+    desk.fill(topic, 6, rows=600, rule=Partitioner.CRC32)
     code, out, _ = desk.run("copy", "plan", topic, "--partitions", "3")
     assert code == 0
     assert "placed by crc32" in out
-    desk.fill(topic, 6, rows=600, rule=Rule.MURMUR2)
+    desk.fill(topic, 6, rows=600, rule=Partitioner.MURMUR2)
     code, out, _ = desk.run("copy", "plan", topic, "--partitions", "3")
     assert code == 5
     assert "refused" in out
@@ -166,7 +166,7 @@ def build_registration(plan=PLAN, generation=1, size=10):
 def test_registry_gives_the_newest_generation_and_leaves_no_others_keys(desk):
     assert read_registered(desk.config, desk.control).found == {}
     large = replace(build_registration(), body={"n": [uuid4().hex for _ in range(60_000)]})
-    with RegistryHold(desk.config, desk.control, plan=PLAN) as hold:
+    with HeldRegistration(desk.config, desk.control, plan=PLAN) as hold:
         assert hold.read() is None
         first = hold.write(large, former=None)
         assert first.pieces > 1
@@ -185,11 +185,11 @@ def test_registry_gives_the_newest_generation_and_leaves_no_others_keys(desk):
 
 
 def test_second_driver_fences_the_first(desk):
-    first = RegistryHold(desk.config, desk.control, plan=PLAN)
+    first = HeldRegistration(desk.config, desk.control, plan=PLAN)
     written = first.write(build_registration(), former=None)
-    other = RegistryHold(desk.config, desk.control, plan=OTHER)
+    other = HeldRegistration(desk.config, desk.control, plan=OTHER)
     other.write(build_registration(OTHER), former=None)
-    with RegistryHold(desk.config, desk.control, plan=PLAN) as second:
+    with HeldRegistration(desk.config, desk.control, plan=PLAN) as second:
         assert second.read() == written
         with pytest.raises(FencedError, match=f"somebody else has begun to run the copy {PLAN}"):
             first.write(build_registration(generation=2), former=written)

@@ -54,7 +54,7 @@ def fleet(stack):
 
 
 def test_reach_finds_every_worker_and_the_brokers(fleet, stack):
-    findings = fleet.reach()
+    findings = fleet.check_connectivity()
     assert [found.severity for found in findings] == [Severity.OK] * 5
     urls = [url for cluster in CLUSTERS for url in stack.connect[cluster].urls]
     assert [found.subject.split()[-1] for found in findings] == [*urls, stack.kafka.bootstrap_servers]

@@ -23,11 +23,11 @@ from seamark.errors import (
     RejectedError,
     UnreachableError,
 )
-from seamark.tables.model import Entry, Step
+from seamark.tables.model import LedgerAdvance, LedgerEntry
 from seamark.tables.postgres.table import LandingTable
 from seamark.tables.postgres.writer import LandingDatabase
 
-FIRST = Entry("orders", "id", 0, next_offset=5)
+FIRST = LedgerEntry("orders", "id", 0, next_offset=5)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_range_is_landed_once_and_its_entry_moves_with_it(build, read):
     database = build()
     (entry,) = database.claim([FIRST])
     assert entry == replace(FIRST, epoch=entry.epoch)
-    step = Step(entry, end=9)
+    step = LedgerAdvance(entry, end=9)
     landed = database.land(step, write(b'1,"a"\n2,""\n', b"3,\n"), is_strict=True)
     assert (landed.rows, landed.is_repeat) == (3, False)
     again = database.land(step, write(b'1,"a"\n'), is_strict=True)
@@ -87,7 +87,7 @@ def test_range_is_landed_once_and_its_entry_moves_with_it(build, read):
     # An empty string is not null.
     assert read() == [(1, "a"), (2, ""), (3, None)]
     assert database.read() == {entry.key: step.after}
-    database.move_empty(Step(step.after, end=12))
+    database.move_empty(LedgerAdvance(step.after, end=12))
     assert database.read()[entry.key].next_offset == 12
 
 
@@ -96,11 +96,11 @@ def test_whoever_was_taken_over_lands_nothing(build, read):
     (old,) = database.claim([FIRST])
     (new,) = database.claim([FIRST])
     with pytest.raises(FencedError) as error:
-        database.land(Step(old, end=9), write(b"1,\n"), is_strict=True)
+        database.land(LedgerAdvance(old, end=9), write(b"1,\n"), is_strict=True)
     assert error.value.cause == "another run has taken it"
-    database.land(Step(new, end=7), write(b"2,\n"), is_strict=True)
+    database.land(LedgerAdvance(new, end=7), write(b"2,\n"), is_strict=True)
     with pytest.raises(FencedError) as error:
-        database.land(Step(new, end=9), write(b"1,\n"), is_strict=True)
+        database.land(LedgerAdvance(new, end=9), write(b"1,\n"), is_strict=True)
     assert error.value.cause == "its offset was moved to 7"
     assert read() == [(2, None)]
 
@@ -116,7 +116,7 @@ def test_what_fails_in_the_middle_leaves_nothing(build, read):
         raise RejectedError("no row")
 
     with pytest.raises(RejectedError, match="no row"):
-        database.land(Step(entry, end=9), hand_over, is_strict=True)
+        database.land(LedgerAdvance(entry, end=9), hand_over, is_strict=True)
     assert (read(), database.read()) == ([], {entry.key: entry})
 
 
@@ -131,7 +131,7 @@ def test_row_that_is_refused_is_buried_with_the_others_landed(build, read):
         assert "duplicate key" in sink.copy([b"1,\n"]).reason
         sink.bury([b'6,,"too long","\\x6b","\\x0076"\n7,,"again",,\n'])
 
-    landed = database.land(Step(entry, end=9), hand_over, is_strict=False)
+    landed = database.land(LedgerAdvance(entry, end=9), hand_over, is_strict=False)
     assert (landed.rows, landed.dead) == (1, 2)
     assert read("dead", "record_offset, reason, record_key, record_value") == [
         (6, "too long", b"k", b"\0v"),
@@ -143,12 +143,12 @@ def test_newest_record_of_a_key_decides(build, read):
     database = build(key=("id",))
     (entry,) = database.claim([FIRST])
     first = b'1,"a",5,false\n2,"b",6,false\n1,"c",7,false\n3,"d",8,false\n3,,9,true\n'
-    landed = database.land(Step(entry, end=10), write(first), is_strict=True)
+    landed = database.land(LedgerAdvance(entry, end=10), write(first), is_strict=True)
     assert (landed.rows, landed.deleted) == (2, 0)
     assert read() == [(1, "c"), (2, "b")]
     second = b'2,,10,true\n1,"e",11,false\n4,,12,true\n4,"f",13,false\n'
     (entry,) = database.claim([FIRST])
-    landed = database.land(Step(entry, end=14), write(second), is_strict=True)
+    landed = database.land(LedgerAdvance(entry, end=14), write(second), is_strict=True)
     assert (landed.rows, landed.deleted) == (2, 1)
     assert read() == [(1, "e"), (4, "f")]
 
@@ -186,7 +186,7 @@ def test_newest_good_record_of_a_key_stands(build, read, dsn, place):
         assert sink.copy([text.encode()]) is None
         found.update(sink.settle())
 
-    landed = database.land(Step(entry, end=15), hand_over, is_strict=False)
+    landed = database.land(LedgerAdvance(entry, end=15), hand_over, is_strict=False)
     assert sorted(found) == [7, 8, 9, 10, 14]
     assert "violates check constraint" in found[7]
     assert "violates not-null constraint" in found[8]
@@ -206,7 +206,7 @@ def test_all_but_the_oldest_record_of_a_key_may_be_refused(build, read, dsn, pla
         assert sink.copy([text.encode()]) is None
         found.update(sink.settle())
 
-    database.land(Step(entry, end=405), hand_over, is_strict=False)
+    database.land(LedgerAdvance(entry, end=405), hand_over, is_strict=False)
     assert (sorted(found), read()) == (list(range(1, 400)), [(0, "yes")])
 
 
@@ -226,7 +226,7 @@ def test_row_that_is_too_much_for_the_table_is_refused(build, read, dsn, place, 
     (entry,) = database.claim([FIRST])
     found = []
     text = f'1,"{words}"\n'.encode()
-    database.land(Step(entry, end=9), lambda sink: found.append(sink.copy([text])), is_strict=False)
+    database.land(LedgerAdvance(entry, end=9), lambda sink: found.append(sink.copy([text])), is_strict=False)
     assert reason in found[0].reason
     assert read() == []
 
@@ -247,7 +247,7 @@ def test_what_a_trigger_raises_refuses_the_row(build, read, dsn, place):
         assert sink.copy([b"1,a\n2,b\n"]).reason == "not this one"
         assert sink.copy([b"1,a\n"]) is None
 
-    database.land(Step(entry, end=9), hand_over, is_strict=False)
+    database.land(LedgerAdvance(entry, end=9), hand_over, is_strict=False)
     assert read() == [(1, "a")]
 
 
@@ -264,7 +264,7 @@ def test_text_is_utf8_whatever_the_session_speaks(build, read, dsn, place, monke
         if is_ours:
             sink.bury(['6,,"no \u6587",,\n'.encode()])
 
-    database.land(Step(entry, end=9), hand_over, is_strict=False)
+    database.land(LedgerAdvance(entry, end=9), hand_over, is_strict=False)
     monkeypatch.delenv("PGCLIENTENCODING")
     assert read() == [(1, "h\u00e9\u6587")]
     assert read("dead", "reason") == ([("no \u6587",)] if is_ours else [])
@@ -273,7 +273,7 @@ def test_text_is_utf8_whatever_the_session_speaks(build, read, dsn, place, monke
 def test_two_at_once_land_it_once(build, read):
     database = build()
     (entry,) = database.claim([FIRST])
-    step, found = Step(entry, end=9), []
+    step, found = LedgerAdvance(entry, end=9), []
     text = b"".join(b"%d,\n" % number for number in range(20_000))
 
     def land():
@@ -291,9 +291,9 @@ def test_two_at_once_land_it_once(build, read):
 STOPPED = """
 import json, os, signal, sys
 from seamark.tables.postgres.writer import LandingDatabase
-from seamark.tables.model import Step
+from seamark.tables.model import LedgerAdvance
 from seamark.tables.postgres.table import LandingTable
-from seamark.tables.model import Entry
+from seamark.tables.model import LedgerEntry
 given = json.loads(sys.stdin.readline())
 table = LandingTable(given["table"], ("id", "words"))
 def write(sink):
@@ -305,7 +305,7 @@ def write(sink):
         sink.copy([b"1,\\n"])
         os.kill(os.getpid(), signal.SIGSTOP)
 database = LandingDatabase(given["dsn"], table, owner=given["owner"])
-database.land(Step(Entry(*given["entry"]), given["end"]), write, is_strict=True)
+database.land(LedgerAdvance(LedgerEntry(*given["entry"]), given["end"]), write, is_strict=True)
 """
 
 
@@ -326,7 +326,7 @@ def test_process_that_is_stopped_in_its_transaction_is_ended(build, read, dsn, p
     try:
         print(json.dumps(given), file=zombie.stdin, flush=True)
         os.waitid(os.P_PID, zombie.pid, os.WSTOPPED)
-        landed = database.land(Step(entry, end=9), write(b"2,\n"), is_strict=True)
+        landed = database.land(LedgerAdvance(entry, end=9), write(b"2,\n"), is_strict=True)
         assert not landed.is_repeat
         zombie.send_signal(signal.SIGCONT)
         assert zombie.wait(30) == 1
@@ -345,9 +345,9 @@ import psycopg
 from seamark.tables.postgres.ledger import Runner
 from seamark.tables.postgres.ledger import Ledger
 from seamark.tables.postgres.connection import build_session_name
-from seamark.tables.model import Entry
+from seamark.tables.model import LedgerEntry
 given = json.loads(sys.stdin.readline())
-entry, owner = Entry(*given["entry"]), given["owner"]
+entry, owner = LedgerEntry(*given["entry"]), given["owner"]
 name = build_session_name(owner, *entry.key)
 with psycopg.connect(given["dsn"], application_name=name) as connection:
     Ledger(owner).add(Runner(connection), entry)
@@ -387,7 +387,7 @@ def test_lost_answer_to_commit_is_asked_for(build, read, dsn, monkeypatch):
 
     outcomes = ["the connection was cut"]
     monkeypatch.setattr("psycopg.connect", Cut.connect)
-    landed = database.land(Step(entry, end=9), write(b"1,\n"), is_strict=True)
+    landed = database.land(LedgerAdvance(entry, end=9), write(b"1,\n"), is_strict=True)
     assert (landed.rows, outcomes) == (1, [])
     assert read() == [(1, None)]
 
@@ -406,7 +406,7 @@ def test_lost_commit_is_an_error(build, read, monkeypatch):
     outcomes = ["the connection was cut"]
     monkeypatch.setattr("psycopg.connect", Cut.connect)
     with pytest.raises(UnreachableError):
-        database.land(Step(entry, end=9), write(b"1,\n"), is_strict=True)
+        database.land(LedgerAdvance(entry, end=9), write(b"1,\n"), is_strict=True)
     assert (read(), database.read()) == ([], {entry.key: entry})
 
 
@@ -415,7 +415,7 @@ def test_table_that_is_not_there_is_named(dsn, place, build):
     database = LandingDatabase(dsn, LandingTable(f"{place}.none", ("id",)), owner=f"pipeline/{place}")
     (entry,) = database.claim([FIRST])
     with pytest.raises(NotFoundError, match="is not as the landing wants it"):
-        database.land(Step(entry, end=9), write(b"1\n"), is_strict=True)
+        database.land(LedgerAdvance(entry, end=9), write(b"1\n"), is_strict=True)
 
 
 def test_ledger_that_is_not_there_is_told_in_our_words(build, dsn, monkeypatch):
@@ -425,7 +425,7 @@ def test_ledger_that_is_not_there_is_told_in_our_words(build, dsn, monkeypatch):
     with pytest.raises(NotFoundError, match="seamark_none is not as the landing wants it"):
         database.claim([FIRST])
     with pytest.raises(NotFoundError, match="seamark_none is not as the landing wants it"):
-        database._is_landed(Step(entry, end=9))
+        database._is_landed(LedgerAdvance(entry, end=9))
 
 
 def test_database_that_is_away_is_told_without_its_password():
@@ -443,8 +443,8 @@ def test_entry_that_somebody_else_holds_is_waited_for_and_told(build, dsn, place
     with psycopg.connect(dsn) as other:
         other.execute("SELECT 1 FROM seamark_ledger WHERE owner = %s FOR UPDATE", [f"pipeline/{place}"])
         with pytest.raises(DeadlineError, match="orders-0 was held by another session for 3 s"):
-            database.move_empty(Step(entry, end=9))
-    database.move_empty(Step(entry, end=9))
+            database.move_empty(LedgerAdvance(entry, end=9))
+    database.move_empty(LedgerAdvance(entry, end=9))
 
 
 def test_role_without_the_right_to_make_tables_uses_those_that_are_there(build, dsn, place):
@@ -461,7 +461,7 @@ def test_role_without_the_right_to_make_tables_uses_those_that_are_there(build, 
         database = LandingDatabase(given, table, owner=f"pipeline/{place}")
         database.prepare()
         (entry,) = database.claim([FIRST])
-        assert database.land(Step(entry, end=9), write(b"1,\n"), is_strict=True).rows == 1
+        assert database.land(LedgerAdvance(entry, end=9), write(b"1,\n"), is_strict=True).rows == 1
     finally:
         with psycopg.connect(dsn) as owner:
             owner.execute(f"DROP OWNED BY {role}")
@@ -485,7 +485,7 @@ def test_missing_right_to_stage_rows_is_named(build, dsn, place):
         database.prepare()
         (entry,) = database.claim([FIRST])
         with pytest.raises(AuthorizationError) as error:
-            database.land(Step(entry, end=9), write(b"1,5,false\n"), is_strict=True)
+            database.land(LedgerAdvance(entry, end=9), write(b"1,5,false\n"), is_strict=True)
         assert (
             error.value.hint
             == f"mode: upsert and dead letters need temporary tables: GRANT TEMPORARY ON DATABASE {name}"

@@ -17,7 +17,7 @@ from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.errors import FencedError, NotFoundError
 from seamark.offsets.stores.ledger import fence_ledger, list_ledgers, read_epochs
-from seamark.tables.model import Entry, Step
+from seamark.tables.model import LedgerAdvance, LedgerEntry
 from seamark.tables.postgres.table import LandingTable
 from seamark.tables.postgres.writer import LandingDatabase
 from tests.integration.waits import await_topic
@@ -44,9 +44,9 @@ class Place:
 
     def begin(self, topic_id):
         self.database.prepare()
-        entries = self.database.claim(Entry(self.name, topic_id, number, next_offset=0) for number in range(2))
+        entries = self.database.claim(LedgerEntry(self.name, topic_id, number, next_offset=0) for number in range(2))
         for entry in entries:
-            self.database.move_empty(Step(entry, end=RECORDS))
+            self.database.move_empty(LedgerAdvance(entry, end=RECORDS))
 
     def read(self):
         return {number: entry.next_offset for (_, number), entry in self.database.read().items()}
@@ -137,7 +137,7 @@ def test_run_that_is_under_way_is_fenced_by_a_move(place, fleet):
     entry = next(iter(place.database.read().values()))
     assert fleet.apply(fleet.offsets.move(place.owner, shift=-10)).is_done
     with pytest.raises(FencedError):
-        place.database.land(Step(entry, end=RECORDS + 1), lambda _: None, is_strict=True)
+        place.database.land(LedgerAdvance(entry, end=RECORDS + 1), lambda _: None, is_strict=True)
 
 
 def test_landing_is_found_and_shut_out_where_it_stands(place, fleet):
@@ -149,7 +149,7 @@ def test_landing_is_found_and_shut_out_where_it_stands(place, fleet):
     assert set(taken) == {0, 1}
     assert place.read() == {0: RECORDS, 1: RECORDS}
     with pytest.raises(FencedError):
-        place.database.land(Step(entry, end=RECORDS + 1), lambda _: None, is_strict=True)
+        place.database.land(LedgerAdvance(entry, end=RECORDS + 1), lambda _: None, is_strict=True)
 
 
 def test_forgotten_and_put_back(place, fleet):

@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from seamark.changes.outcome import Silent
+from seamark.changes.outcome import SilentProgress
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
 from seamark.offsets.repair.rules import NEWEST
 from tests.fakes.connect import FILE_SOURCE
@@ -116,7 +116,7 @@ class Source:
         return next(place for place, value in self.read().items() if value == spell(lines))
 
 
-class AtStop(Silent):
+class AtStop(SilentProgress):
     """How many lines were delivered when the source had stopped."""
 
     def __init__(self, source):

@@ -170,7 +170,7 @@ def test_a_write_of_somebody_else_after_the_move_is_a_failure(stack, source):
         planned = fleet.offsets.move(source.name, to=len(TEXT) + 1000)
         store = fleet._stores.find(fleet.connectors.one(source.name)).first
         stored = store.read([source.name]).offsets[0].evidence
-        resume = fleet._hands.client("connect").resume
+        resume = fleet._write_clusters.client("connect").resume
 
         def resume_late(name):
             producer = Producer({"bootstrap.servers": stack.kafka.bootstrap_servers})
@@ -179,7 +179,7 @@ def test_a_write_of_somebody_else_after_the_move_is_a_failure(stack, source):
             assert producer.flush(30) == 0
             return resume(name)
 
-        fleet._hands.client("connect").resume = resume_late
+        fleet._write_clusters.client("connect").resume = resume_late
         result = fleet.apply(planned)
         assert not result.is_done
         (error,) = result.failures.values()

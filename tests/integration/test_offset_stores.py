@@ -17,7 +17,7 @@ from seamark.fleet import open_fleet
 from seamark.kafka.partitioner import choose_partition
 from seamark.kafka.topic_scan import TopicScan
 from seamark.offsets.codec.codec import encode_key
-from seamark.offsets.model import OffsetOddity
+from seamark.offsets.model import OffsetAnomaly
 from seamark.offsets.read.export_file import check_export, write_export
 from seamark.offsets.service import Route
 from seamark.offsets.stores.topic import TopicStore
@@ -73,7 +73,7 @@ def check_went_on(before, after, new):
 
 
 def oddities(owned):
-    return sorted(finding.oddity for finding in owned.findings)
+    return sorted(finding.anomaly for finding in owned.findings)
 
 
 def make_table(stack, name):
@@ -243,11 +243,11 @@ def test_rest_says_null_for_a_key_in_another_order_and_seamark_what_is_there(sta
                 (spell_identity({"filename": str(file)}), spell_identity(END)),
             ]
         )
-        (null,) = [found for found in owned.findings if found.oddity is OffsetOddity.REST_NULL]
+        (null,) = [found for found in owned.findings if found.anomaly is OffsetAnomaly.REST_NULL]
         assert "REST said null" in null.message
         assert null.evidence[0].key == key
         # The write with spaces had no effect on the task, and is told from the task's own.
-        assert oddities(owned) == [OffsetOddity.NEVER_READ, OffsetOddity.REST_NULL, OffsetOddity.VARIANTS]
+        assert oddities(owned) == [OffsetAnomaly.NEVER_READ, OffsetAnomaly.REST_NULL, OffsetAnomaly.VARIANTS]
         (kept,) = [found for found in owned.stored if found.others]
         assert (kept.offset, kept.is_certain) == (END, True)
 
@@ -262,8 +262,8 @@ def test_rest_says_null_for_a_key_in_another_order_and_seamark_what_is_there(sta
         assert [(found.evidence.key, found.offset) for found in reset.stored] == [(key, {"position": 11})]
         assert [found.key.partition for found in reset.forgotten] == [{"filename": str(file)}]
         # Two tombstones in its own topic, and the copy of one in the workers'.
-        assert oddities(reset).count(OffsetOddity.MASKED) == 3
-        assert {OffsetOddity.REST_NULL, OffsetOddity.REST_ABSENT} & set(oddities(reset))
+        assert oddities(reset).count(OffsetAnomaly.MASKED) == 3
+        assert {OffsetAnomaly.REST_NULL, OffsetAnomaly.REST_ABSENT} & set(oddities(reset))
     finally:
         brokers.write("connect-offsets", (key, None))
 
@@ -284,7 +284,7 @@ def test_a_topic_of_its_own_does_not_fall_back_and_seamark_says_so(connect, brok
     owned = fleet.offsets.of(name)
     assert owned.stores == (f"topic {own}", "topic connect-offsets")
     assert owned.offsets == ()
-    assert oddities(owned) == [OffsetOddity.NO_FALLBACK]
+    assert oddities(owned) == [OffsetAnomaly.NO_FALLBACK]
     assert f"topic connect-offsets holds {spell_identity(END)}" in owned.findings[0].message
     assert [found.offset for found in owned.rest] == [None]
 
@@ -327,8 +327,8 @@ def test_a_stray_in_the_topic_of_a_real_connector(connect, brokers, fleet, tmp_p
     (stored,) = owned.stored
     assert (stored.offset, stored.is_certain) == ({"position": 6}, False)
     assert [found.offset for found in stored.others] == [{"position": 4}]
-    assert OffsetOddity.STRAY in oddities(owned)
-    assert set(oddities(owned)) <= {OffsetOddity.STRAY, OffsetOddity.REST_DIFFERS}
+    assert OffsetAnomaly.STRAY in oddities(owned)
+    assert set(oddities(owned)) <= {OffsetAnomaly.STRAY, OffsetAnomaly.REST_DIFFERS}
 
 
 def test_what_a_transaction_took_back_counts_for_a_worker_without_exactly_once(
@@ -373,7 +373,7 @@ def test_strays_and_tombstones_that_mask_are_found_in_a_real_topic(stack, broker
         ({"v": 6}, False),
         ({"v": 6}, False),
     ]
-    assert sorted(found.oddity for found in reading.findings) == ["masked", "stray", "stray"]
+    assert sorted(found.anomaly for found in reading.findings) == ["masked", "stray", "stray"]
     assert reading.scanned == 5
 
 
@@ -389,7 +389,7 @@ def test_a_reader_of_committed_records_sees_what_an_exactly_once_worker_does(sta
     # While it is open: a worker without exactly-once believes it, one with it waits, and seamark says so.
     open_reading = read_topic(stack, topic, committed=True, patience_seconds=6)
     assert open_reading.offsets[0].offset == {"v": 1}
-    assert [found.oddity for found in open_reading.findings] == [OffsetOddity.OPEN_TRANSACTION]
+    assert [found.anomaly for found in open_reading.findings] == [OffsetAnomaly.OPEN_TRANSACTION]
     assert read_topic(stack, topic).offsets[0].offset == {"v": 2}
     producer.abort_transaction(30)
     ended = read_topic(stack, topic, committed=True)

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer
 
 from seamark.core.readings import Severity
-from seamark.kafka.model import Edge
+from seamark.kafka.model import OffsetSpec
 from tests.fakes.connect import FILE_SOURCE
 from tests.integration.offset_rig import OffsetRig
 from tests.integration.waits import wait_for
@@ -58,11 +58,13 @@ def test_whoever_holds_readers_back_is_named(rig, tmp_path):
         assert producer.flush(60) == 0
         kafka = rig.fleet._world.kafka()
         spots = [(topic, 0), (topic, 1)]
-        assert {spot: one.offset for spot, one in kafka.read_log_offsets(spots, at=Edge.STABLE).found.items()} == {
+        assert {
+            spot: one.offset for spot, one in kafka.read_log_offsets(spots, at=OffsetSpec.STABLE).found.items()
+        } == {
             (topic, 0): 0,
             (topic, 1): 1,
         }
-        assert kafka.read_log_offsets(spots, at=Edge.LATEST).found[topic, 1].offset == 4
+        assert kafka.read_log_offsets(spots, at=OffsetSpec.LATEST).found[topic, 1].offset == 4
         (open_one,) = kafka.read_open_transactions(spots)
         assert (open_one.transactional_id, open_one.start_offset, open_one.state) == (rig.name("txn"), 1, "Ongoing")
         assert open_one.timeout_ms == TIMEOUT_MS

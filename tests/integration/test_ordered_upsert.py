@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from seamark.errors import FormatVersionError
-from seamark.tables.model import Entry, OrderKind, OrderTerm, Step
+from seamark.tables.model import LedgerAdvance, LedgerEntry, OrderKind, OrderTerm
 from seamark.tables.postgres import upsert as landing_upsert
 from seamark.tables.postgres.table import LandingTable
 from seamark.tables.postgres.writer import LandingDatabase
@@ -59,7 +59,7 @@ class Stage:
         )
         self.database = LandingDatabase(dsn, table, owner=f"pipeline/{schema}")
         self.database.prepare()
-        firsts = [Entry("rows", "id", number, next_offset=0) for number in range(partitions)]
+        firsts = [LedgerEntry("rows", "id", number, next_offset=0) for number in range(partitions)]
         self.entries = {one.partition: one for one in self.database.claim(firsts)}
 
     def land(self, partition, *records, before_commit=None, is_strict=True):
@@ -80,7 +80,7 @@ class Stage:
             if before_commit is not None:
                 before_commit()
 
-        step = Step(entry, entry.next_offset + len(records))
+        step = LedgerAdvance(entry, entry.next_offset + len(records))
         landed = self.database.land(step, write, is_strict=is_strict)
         self.entries[partition] = step.after
         return landed
@@ -177,9 +177,11 @@ class Meeting:
     def _await_waiting(self, other):
         for _ in range(600):
             with psycopg.connect(self.stage.dsn) as connection:
+                # Other tests land at the same time in the same server; this one's statements name its schema.
                 waiting = connection.execute(
                     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name "
-                    "LIKE 'seamark-land-%'"
+                    "LIKE 'seamark-land-%%' AND query LIKE %s",
+                    [f"%{self.stage.schema}%"],
                 ).fetchone()[0]
             if waiting or other.done():
                 return
@@ -332,9 +334,9 @@ def test_orders_of_every_kind_compare_as_their_columns_do(dsn, schema):
         )
         database = LandingDatabase(dsn, table, owner=f"pipeline/{schema}-{kind}")
         database.prepare()
-        (entry,) = database.claim([Entry("rows", "id", 0, next_offset=0)])
+        (entry,) = database.claim([LedgerEntry("rows", "id", 0, next_offset=0)])
         for place in (2, 0, 1):
-            step = Step(entry, entry.next_offset + 1)
+            step = LedgerAdvance(entry, entry.next_offset + 1)
 
             def write(sink, text=f"1,{values[place]},{place},{step.entry.next_offset},f\n"):
                 assert sink.copy([text.encode()]) is None

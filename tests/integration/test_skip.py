@@ -9,7 +9,7 @@ import pytest
 
 from seamark.dead_letters.steps import TIMESTAMP
 from seamark.errors import RefusedError
-from seamark.kafka.model import Place
+from seamark.kafka.model import RecordLocation
 from tests.integration.skip_stage import JSON, NO_JSON, SkipStage, row
 from tests.integration.test_meanings import S3_SINK
 from tests.integration.waits import wait_for
@@ -180,7 +180,7 @@ def test_dead_letter_topic_of_the_sink_gets_the_record_once(stage):
 def test_a_good_record_that_somebody_names_is_not_skipped(stage):
     name, topic, table = make_failed(stage, mix(row(BAD, "poison"), BAD))
     config = stage.client.read_config(name)
-    _, result = stage.skip(name, at=Place(topic, 0, BAD - 2))
+    _, result = stage.skip(name, at=RecordLocation(topic, 0, BAD - 2))
     assert not result.is_done
     (failure,) = result.failures.values()
     assert "nothing is skipped" in failure.message

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from seamark.kafka.model import Place, WholeRecord
+from seamark.kafka.model import RecordLocation, WholeRecord
 from seamark.offsets.codec.converter_faults import Decoder
 from tests.integration.skip_stage import SkipStage
 from tests.integration.waits import wait_for
@@ -222,7 +222,7 @@ def test_decoder_refuses_what_connect_refuses(stage):
         decoder = Decoder(config, {})
         ours = {}
         for offset, (key, value, headers) in enumerate(records):
-            fault = decoder.find_fault(WholeRecord(Place(topic, 0, offset), 0, key, value, headers))
+            fault = decoder.find_fault(WholeRecord(RecordLocation(topic, 0, offset), 0, key, value, headers))
             if fault is not None:
                 ours[offset] = str(fault.stage)
             judged += 1

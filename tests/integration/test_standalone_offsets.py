@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from seamark.context import open_context
-from seamark.core.files import write_whole
+from seamark.core.files import write_atomically
 from seamark.devstack.downloads import connect_jars
 from seamark.devstack.java import PluginFolder
 from seamark.devstack.process import PortReservation, RunningServer
@@ -106,7 +106,7 @@ def test_a_worker_and_seamark_read_each_others_files(stack, brokers, server, tmp
     # A second connector is put into the file before it ever ran: it begins with the second line.
     java_map = read_java_map(offsets_file.read_bytes())
     new = (encode_key(second, {"filename": str(file)}), encode_value({"position": 4}))
-    write_whole(write_java_map([*java_map.entries, new]), offsets_file)
+    write_atomically(write_java_map([*java_map.entries, new]), offsets_file)
     assert {found.key.connector: found.offset for found in store.read().offsets} == {
         first: END,
         second: {"position": 4},

@@ -15,7 +15,7 @@ from seamark.devstack.client import ask
 from seamark.devstack.java import find_java
 from seamark.errors import RefusedError
 from seamark.offsets.codec.codec import encode_key, encode_rest_key
-from seamark.offsets.model import OffsetOddity, WriteRoute
+from seamark.offsets.model import OffsetAnomaly, WriteRoute
 from tests.integration.offset_rig import OffsetRig, without_tombstones
 from tests.integration.waits import wait_for
 
@@ -209,7 +209,7 @@ def make_file_source(rig, word):
 def test_rest_is_not_used_where_a_record_strayed(rig):
     name, key = make_file_source(rig, "alone")
     place = rig.write_raw(key, b'{"position":5}', aside=1)
-    assert [found.oddity for found in rig.fleet.offsets.of(name).findings] == [OffsetOddity.STRAY]
+    assert [found.anomaly for found in rig.fleet.offsets.of(name).findings] == [OffsetAnomaly.STRAY]
     planned = rig.fleet.offsets.move(name, to=9)
     assert find_write(planned).route is WriteRoute.TOPIC
     result = rig.apply(planned)

@@ -16,13 +16,13 @@ import pytest
 from seamark.changes import executor as executor_module
 from seamark.changes import recovery as recovery_module
 from seamark.changes.executor import Executor, Sent, write_outcome
-from seamark.changes.history import Past
+from seamark.changes.history import ChangeHistory
 from seamark.changes.journal import EntryKind
 from seamark.changes.kafka_journal import KafkaJournalWriter
-from seamark.changes.kafka_journal.heads import Board
+from seamark.changes.kafka_journal.heads import OpenChangeIndex
 from seamark.changes.preconditions import Expectations
 from seamark.changes.recovery import Recovery
-from seamark.changes.run import Settler, Walk
+from seamark.changes.run import OutcomeResolver, PlanRun
 from seamark.changes.step import Outcome
 from seamark.connect.caller import Caller
 from seamark.core.time import Deadline, limit_requests
@@ -111,26 +111,28 @@ def lost_commit_written_again(patch: pytest.MonkeyPatch) -> None:
 def gate_left_unchecked(patch: pytest.MonkeyPatch) -> None:
     """Locks that were free before the gate count as free in it."""
     seen: set[int] = set()
-    refuse_conflict = Board.refuse_conflict
+    refuse_conflict = OpenChangeIndex.refuse_conflict
 
-    def refuse_once(self: Board, opening: Any) -> None:
+    def refuse_once(self: OpenChangeIndex, opening: Any) -> None:
         if id(opening) not in seen:
             refuse_conflict(self, opening)
         seen.add(id(opening))
 
-    patch.setattr(Board, "refuse_conflict", refuse_once)
+    patch.setattr(OpenChangeIndex, "refuse_conflict", refuse_once)
 
 
 def ages_of_other_leaders(patch: pytest.MonkeyPatch) -> None:
     """The age of an entry is measured by the clocks of two leaders."""
-    apply_head = Board._apply_head
+    apply_head = OpenChangeIndex._apply_head
 
-    def forget_leader(self: Board, change: str, record: Any) -> None:
+    def forget_leader(self: OpenChangeIndex, change: str, record: Any) -> None:
         apply_head(self, change, replace(record, leader_epoch=0))
 
-    apply_gate = Board._apply_gate
-    patch.setattr(Board, "_apply_head", forget_leader)
-    patch.setattr(Board, "_apply_gate", lambda self, record: apply_gate(self, replace(record, leader_epoch=0)))
+    apply_gate = OpenChangeIndex._apply_gate
+    patch.setattr(OpenChangeIndex, "_apply_head", forget_leader)
+    patch.setattr(
+        OpenChangeIndex, "_apply_gate", lambda self, record: apply_gate(self, replace(record, leader_epoch=0))
+    )
 
 
 def swallowed_500(patch: pytest.MonkeyPatch) -> None:
@@ -154,7 +156,7 @@ def swallowed_500(patch: pytest.MonkeyPatch) -> None:
 def resume_before_observe(patch: pytest.MonkeyPatch) -> None:
     """Resume does the step in hand again without looking."""
 
-    def settle(self: Recovery, past: Past, task: Any, writer: Any, **_: Any) -> Any:
+    def settle(self: Recovery, past: ChangeHistory, task: Any, writer: Any, **_: Any) -> Any:
         write_outcome(writer, task, (Outcome.DID_NOT_HAPPEN, None), again=True)
 
     patch.setattr(Recovery, "_settle", settle)
@@ -162,12 +164,14 @@ def resume_before_observe(patch: pytest.MonkeyPatch) -> None:
 
 def unknown_repeated_at_once(patch: pytest.MonkeyPatch) -> None:
     """ "As before" is believed before a late request has had its time."""
-    settle = Settler.settle
+    settle = OutcomeResolver.settle
 
-    def hasty(self: Settler, step: Any, intent: Any, *, unknown: Any, quiet_at: float, unsure: bool = False) -> Any:
+    def hasty(
+        self: OutcomeResolver, step: Any, intent: Any, *, unknown: Any, quiet_at: float, unsure: bool = False
+    ) -> Any:
         return settle(self, step, intent, unknown=unknown, quiet_at=self._world.clock.now(), unsure=unsure)
 
-    patch.setattr(Settler, "settle", hasty)
+    patch.setattr(OutcomeResolver, "settle", hasty)
 
 
 def slept_and_acted(patch: pytest.MonkeyPatch) -> None:
@@ -191,20 +195,20 @@ def holders_clock_believed(patch: pytest.MonkeyPatch) -> None:
 
 def restore_forgotten(patch: pytest.MonkeyPatch) -> None:
     """After a failure the run state is not restored."""
-    is_due = Walk.is_due
+    is_due = PlanRun.is_due
 
-    def forgetful(self: Walk, task: Any, *, winding_up: bool) -> bool:
+    def forgetful(self: PlanRun, task: Any, *, winding_up: bool) -> bool:
         broken = any(result.outcome is Outcome.DID_NOT_HAPPEN for result in self.results)
         return not (task.always and broken) and is_due(self, task, winding_up=winding_up)
 
-    patch.setattr(Walk, "is_due", forgetful)
-    patch.setattr(Walk, "unsettled", lambda self, *, leaving=False: [])
+    patch.setattr(PlanRun, "is_due", forgetful)
+    patch.setattr(PlanRun, "unsettled", lambda self, *, leaving=False: [])
 
 
 def closed_while_unknown(patch: pytest.MonkeyPatch) -> None:
     """A change is closed though nobody knows what became of a step."""
-    patch.setattr(Walk, "unsettled", lambda self, *, leaving=False: [])
-    patch.setattr(Walk, "ending", lambda self: executor_module.Ending.DONE)
+    patch.setattr(PlanRun, "unsettled", lambda self, *, leaving=False: [])
+    patch.setattr(PlanRun, "ending", lambda self: executor_module.Ending.DONE)
 
 
 def foreign_overwritten(patch: pytest.MonkeyPatch) -> None:

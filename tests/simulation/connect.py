@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from seamark.changes.timing import ChangeTiming
 from seamark.connect import Timing, requests
-from seamark.connect.answers import Answer, Failure, Phase
-from seamark.connect.caller import Caller, Workers
+from seamark.connect.answers import HttpResponse, Phase, RequestFailure
+from seamark.connect.caller import Caller, FailoverUrls
 from seamark.connect.model import Connector, ConnectorStatus
 from seamark.connect.requests import Request
 from seamark.core.refs import ConnectorType
@@ -39,7 +39,7 @@ _READ_ERRORS: dict[Kind, type[SeamarkError]] = {
 _REFUSALS = {Kind.REJECTED: 400, Kind.DENIED: 403}
 _LOST = (Kind.LOST_DONE, Kind.LOST_LATE, Kind.LOST_NEVER)
 _STALE = "Cannot complete request momentarily due to stale configuration"
-_UNREACHABLE = Failure(Phase.CONNECTING, "simulated: connection refused")
+_UNREACHABLE = RequestFailure(Phase.CONNECTING, "simulated: connection refused")
 
 
 class EvenTiming(Timing):
@@ -131,7 +131,7 @@ class SimConnect:
     def _write(self, request: Request, effect: Callable[[], None]) -> None:
         network = _Network(self, request.subject, effect, fault=self._process.call(Call.WRITE))
         timing = EvenTiming(deadline_seconds=self._timing.send_seconds)
-        workers = Workers(("http://sim:8083",), cluster="sim")
+        workers = FailoverUrls(("http://sim:8083",), cluster="sim")
         Caller(workers, network, timing=timing, cluster="sim", now=lambda: self._timeline.now, sleep=self._sleep).call(
             request
         )
@@ -157,11 +157,11 @@ class _Network:
 
     def send(
         self, url: str, request: Request, *, may_send: Callable[[], bool] | None = None, **_limits: float
-    ) -> Answer | Failure:
+    ) -> HttpResponse | RequestFailure:
         """Send an attempt. The real one asks `may_send` in the same place: right before the first byte."""
         assert may_send is not None, "a request of a change has a deadline"
         if not may_send():
-            return Failure(Phase.TOO_LATE, "the deadline passed")
+            return RequestFailure(Phase.TOO_LATE, "the deadline passed")
         self._attempts += 1
         fault = self._fault
         # A worker that refuses connections gets no byte.
@@ -183,7 +183,7 @@ class _Network:
             return _build_answer(409, _STALE)
         return self._strike(fault)
 
-    def _strike(self, fault: Fault) -> Answer | Failure:
+    def _strike(self, fault: Fault) -> HttpResponse | RequestFailure:
         """Send the request, with what goes wrong on the way or on the way back."""
         if fault.kind not in KILLS and fault.kind not in _LOST:
             return self._land_and_stop(fault)
@@ -192,12 +192,12 @@ class _Network:
             self._connect._process.kill()
         # The answer is missing at once (a reset), or after the client has waited for it.
         self._connect._timeline.advance(fault.size * 7 % 1 * self._connect._timing.in_flight_seconds)
-        return Failure(Phase.SENT, f"simulated: {fault.kind}")
+        return RequestFailure(Phase.SENT, f"simulated: {fault.kind}")
 
     def _is_out(self) -> bool:
         return self._fault is None and self._connect._timeline.now < self._connect._cluster.outage_until
 
-    def _land(self) -> Answer:
+    def _land(self) -> HttpResponse:
         """Carry the request out, and answer as Connect does."""
         try:
             self._effect()
@@ -205,9 +205,9 @@ class _Network:
             return _build_answer(404, f"Connector {self._name} not found")
         except AlreadyExistsError:
             return _build_answer(409, f"Connector {self._name} already exists")
-        return Answer(204)
+        return HttpResponse(204)
 
-    def _land_and_stop(self, fault: Fault) -> Answer:
+    def _land_and_stop(self, fault: Fault) -> HttpResponse:
         cluster = self._connect._cluster
         if fault.kind is Kind.SLOW_STATUS:
             cluster.slow_seconds = 50 + fault.size * 50
@@ -243,9 +243,9 @@ def _count_conflicts(fault: Fault) -> int:
     return int(fault.size * 3 % 1 * 5) if fault.kind in (Kind.KILL_LATE, Kind.LOST_LATE) else 0
 
 
-def _build_answer(status: int, message: str) -> Answer:
+def _build_answer(status: int, message: str) -> HttpResponse:
     body = json.dumps({"error_code": status, "message": message}).encode()
-    return Answer(status, "application/json", body)
+    return HttpResponse(status, "application/json", body)
 
 
 def _land_late(effect: Callable[[], None]) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from seamark.changes.history import Past, read_past
+from seamark.changes.history import ChangeHistory, read_past
 from seamark.changes.images import is_sealed
-from seamark.changes.journal import Ending, Entry, EntryKind, Journal, check_chain
+from seamark.changes.journal import Ending, Entry, EntryKind, JournalPort, check_chain
 from seamark.changes.locks import conflicts
 from seamark.changes.outcome import GOOD, ChangeResult
-from seamark.changes.plan import Task, build_tasks
+from seamark.changes.plan import PlannedStep, build_tasks
 from seamark.changes.step import Intent, Outcome
 from seamark.connectors.run_state import SetRunState
 from seamark.connectors.steps import CreateConnector
@@ -50,7 +50,7 @@ class Invariants:
         self._spooled = spooled
         self._names: tuple[str, ...] = ()
         self._start: dict[str, Image] = {}
-        self._read: dict[str, tuple[int, Past | None, list[Task] | None]] = {}
+        self._read: dict[str, tuple[int, ChangeHistory | None, list[PlannedStep] | None]] = {}
 
     def begin(self, names: Iterable[str]) -> None:
         """Remember how everything was."""
@@ -155,7 +155,7 @@ class Invariants:
             self._check_restored(stored)
             self._check_no_overwrite(stored)
 
-    def check_read(self, journal: Journal) -> None:
+    def check_read(self, journal: JournalPort) -> None:
         """I8: whoever reads the journal now gets what is durable, and sees the changes that are open."""
         for stored in self._store.changes.values():
             if list(journal.read(stored.change)) != stored.entries:
@@ -238,7 +238,7 @@ class Invariants:
                 claims[f"{record.subject}#state"] = UNSURE
 
     def _fold_good(
-        self, task: Task, intent: Intent, outcome: Outcome | None, claims: dict[str, Image], invariant: str
+        self, task: PlannedStep, intent: Intent, outcome: Outcome | None, claims: dict[str, Image], invariant: str
     ) -> None:
         known = claims.get(task.aspect, UNSURE)
         before = canonical(intent.before)
@@ -279,13 +279,13 @@ class Invariants:
 
     # --- reading -------------------------------------------------------------------------------------------------
 
-    def _is_spooled(self, stored: Stored, task: Task) -> bool:
+    def _is_spooled(self, stored: Stored, task: PlannedStep) -> bool:
         return any(record.change == stored.change and record.subject == task.step.subject for record in self._spooled)
 
     def _is_spooled_aspect(self, aspect: str) -> bool:
         return any(aspect == f"{record.subject}#state" for record in self._spooled)
 
-    def _read_change(self, stored: Stored) -> tuple[Past, list[Task]]:
+    def _read_change(self, stored: Stored) -> tuple[ChangeHistory, list[PlannedStep]]:
         length, past, tasks = self._read.get(stored.change, (0, None, None))
         if length != len(stored.entries) or past is None or tasks is None:
             past = read_past(stored.entries)

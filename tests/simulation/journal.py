@@ -134,7 +134,7 @@ class SimWriter:
 
 
 class SimJournal:
-    """A `Journal` of one process."""
+    """A `JournalPort` of one process."""
 
     def __init__(
         self, process: Process, store: Store, timeline: Timeline, *, now: Callable[[], float] | None = None

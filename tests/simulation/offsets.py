@@ -9,7 +9,7 @@ from seamark.core.offsets import OffsetMap
 from seamark.core.time import check_deadline
 from seamark.errors import UnknownOutcomeError, UnreachableError
 from seamark.kafka.model import HeldRecord
-from seamark.offsets.model import HeldOffset
+from seamark.offsets.model import CurrentOffset
 from tests.simulation.faults import KILLS, Call, Kind, Process
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ class SimOffsets:
         self._ledger = ledger
         self._late_seconds = late_seconds
 
-    def read(self, partitions: Sequence[OffsetMap]) -> tuple[HeldOffset, ...]:
+    def read(self, partitions: Sequence[OffsetMap]) -> tuple[CurrentOffset, ...]:
         """What is held; here the first partition has all records."""
         fault = self._process.call(Call.READ)
         if (fault is not None and fault.kind is Kind.UNREACHABLE) or self._timeline.now < self._cluster.brokers_back_at:
             raise UnreachableError("simulated: no broker answers")
         records = tuple(self._held.values())
         return tuple(
-            HeldOffset(partition, None, () if number else records) for number, partition in enumerate(partitions)
+            CurrentOffset(partition, None, () if number else records) for number, partition in enumerate(partitions)
         )
 
     def write(self, records: Sequence[HeldRecord]) -> None:

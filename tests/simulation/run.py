@@ -14,7 +14,7 @@ from contextvars import Context
 
 from seamark.changes.actor import Actor, ClockMark
 from seamark.changes.executor import Executor
-from seamark.changes.journal import Journal
+from seamark.changes.journal import JournalPort
 from seamark.changes.locks import cluster_lock, connector_lock
 from seamark.changes.outcome import ChangeResult, Outcome
 from seamark.changes.plan import Plan
@@ -81,7 +81,7 @@ class Operator:
         self.world = SimWorld(self.process, timeline, simulation.cluster, ledger=simulation.ledger, skew=skew)
         self.actor = Actor(name, now=read_wall_clock, randomness=simulation.rng.randbytes, mark=read_mark)
         store = simulation.store
-        self.journal: Journal = (
+        self.journal: JournalPort = (
             open_kafka_journal(self.process, store, self.world.clock, now=read_wall_clock)
             if isinstance(store, KafkaStore)
             else SimJournal(self.process, store, timeline, now=read_wall_clock)

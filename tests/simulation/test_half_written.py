@@ -15,7 +15,7 @@ from seamark.core.offsets import Offset
 from seamark.errors import FencedError, JournalError, SeamarkError
 from seamark.kafka.model import HeldRecord
 from seamark.offsets.model import WriteRoute
-from seamark.offsets.write.guards import ProveStopped
+from seamark.offsets.write.guards import CheckStopped
 from seamark.offsets.write.steps import WriteOffsets
 from tests.simulation.faults import KILLS, Call, Fault, Killed, Kind
 from tests.simulation.world import CLUSTER, TIMING
@@ -202,7 +202,7 @@ def test_nothing_is_written_again_under_a_connector_that_runs():
 
 
 def test_nothing_is_written_again_without_something_to_prove():
-    bare = tuple(step for step in LANE if not isinstance(step, ProveStopped))
+    bare = tuple(step for step in LANE if not isinstance(step, CheckStopped))
     stage = set_stage()
     with pytest.raises(Killed):
         stage.apply(bare, faults=(Fault(find_writes(bare)[2], Kind.KILL),))

@@ -56,7 +56,7 @@ class SimClock:
 
 
 class SimWorld(MethodPorts):
-    """A `World` of one process."""
+    """An `Environment` of one process."""
 
     def __init__(
         self, process: Process, timeline: Timeline, cluster: Cluster, *, ledger: Ledger, skew: float = 0.0

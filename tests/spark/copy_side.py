@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from seamark.copies.plan.plan import CopyPlan, Limits, TopicEnd, cut_slices
 from seamark.copies.plan.settings import CopyEnds
 from seamark.kafka.partitioner import build_partitioner
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 from seamark.spark.slices import OffsetRange
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS
 
@@ -78,7 +78,7 @@ def build_plan(source, target, *, found, shape, limit):
         made_at="2026-11-16T00:00:00Z",
         source=TopicEnd("c", source, "", partitions=shape[0], replication_factor=1),
         target=TopicEnd("c", target, "", partitions=shape[1], replication_factor=1),
-        routing=Routing(Rule.MURMUR2, *shape),
+        routing=Routing(Partitioner.MURMUR2, *shape),
         evidence="a test",
         ranges=ranges,
         slices=cut_slices(ranges, {}, limits=Limits(limit)),

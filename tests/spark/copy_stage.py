@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from seamark.copies.plan.plan import CopyPlan, Limits, TopicEnd, cut_slices, dump_plan
 from seamark.copies.plan.progress import read_progress
 from seamark.kafka_sink.control_reads import read_records
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 from seamark.spark.slices import OffsetRange
 from tests.fault.toxic import Door, Toxiproxy
 from tests.spark.driver_stage import WAIT_SECONDS, DriverStage, wait_for
@@ -59,7 +59,7 @@ class CopyStage(DriverStage):
             made_at="2026-11-16T00:00:00Z",
             source=TopicEnd("c", self.source, "", partitions=self.shape[0], replication_factor=1),
             target=TopicEnd("c", self.target, "", partitions=self.shape[1], replication_factor=1),
-            routing=Routing(Rule.MURMUR2, *self.shape),
+            routing=Routing(Partitioner.MURMUR2, *self.shape),
             evidence="a test",
             ranges=ranges,
             slices=cut_slices(ranges, {}, limits=limits),

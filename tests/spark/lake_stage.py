@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from seamark.pipelines.spark_job import LandEnds, run_landing
 from seamark.tables.definition import LandColumn, Landing
-from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
 from tests.spark.land_stage import TopicStage
@@ -29,8 +29,8 @@ def build_lake(stack, kind):
     """A place of its own, in a folder or on S3."""
     name = f"lake-{uuid4().hex[:8]}"
     if kind == "folder":
-        return LakePlace(f"{stack.folder}/{name}")
-    return LakePlace(
+        return TableLocation(f"{stack.folder}/{name}")
+    return TableLocation(
         f"s3://lake/{name}",
         endpoint=stack.s3.endpoint,
         access_key=stack.s3.access_key,

@@ -15,7 +15,7 @@ from pathlib import Path
 from seamark.pipelines.spark_job import LandEnds, run_landing
 from seamark.spark import open_session
 from seamark.tables.definition import Landing
-from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.table import LakeTable
 from tests.spark.copy_driver import build_conf
 
@@ -44,7 +44,7 @@ def open_lake(job):
             flag.unlink(missing_ok=True)
 
     LakeTable._try = wait
-    return LakePlace.from_json(job["lake"])
+    return TableLocation.from_json(job["lake"])
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from deltalake import DeltaTable
 from seamark.devstack.client import ask
 from seamark.errors import SeamarkError
 from seamark.tables.definition import Format, LandColumn, Landing, Mode
-from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
 from tests.spark.cut_proxy import CutProxy
@@ -402,7 +402,7 @@ class LakeSoak(SoakStage):
 
     def build_lake(self, endpoint):
         found = self.stack.s3
-        return LakePlace(
+        return TableLocation(
             f"s3://lake/{self.name}", endpoint=endpoint, access_key=found.access_key, secret_key=found.secret_key
         )
 

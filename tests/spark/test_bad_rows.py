@@ -14,7 +14,7 @@ from seamark.errors import AuthorizationError, RejectedError
 from seamark.pipelines.spark_frame import KEY, REASON, TIMESTAMP, VALUE
 from seamark.pipelines.spark_postgres import write_rows
 from seamark.tables.definition import DeadLetters, LandColumn, Landing, Mode
-from seamark.tables.model import DELETED, OFFSET, Entry, Step
+from seamark.tables.model import DELETED, OFFSET, LedgerAdvance, LedgerEntry
 from seamark.tables.postgres.stage_checks import MOST
 from seamark.tables.postgres.technology import build_landing_table
 from seamark.tables.postgres.writer import LandingDatabase
@@ -79,10 +79,10 @@ class Place:
         )
         database = LandingDatabase(dsn or self.dsn, build_landing_table(landing), owner=f"pipeline/{self.name}")
         database.prepare()
-        (entry,) = database.claim([Entry("t", "id", 0, next_offset=0)])
+        (entry,) = database.claim([LedgerEntry("t", "id", 0, next_offset=0)])
         first = entry.next_offset
         batches = [build(rows[at : at + size], first=first + at) for at in range(0, len(rows), size)]
-        step = Step(entry, end=first + len(rows))
+        step = LedgerAdvance(entry, end=first + len(rows))
         self.savepoints.append(0)
         self.database, self.step = database, step
         try:

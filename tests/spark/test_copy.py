@@ -15,7 +15,7 @@ from seamark.copies.plan.plan import CopyPlan, Limits, TopicEnd, cut_slices
 from seamark.copies.plan.settings import CopyEnds
 from seamark.copies.run.spark_copy import run_copy
 from seamark.kafka.partitioner import choose_partition
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 from seamark.spark.slices import OffsetRange
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS
 
@@ -62,7 +62,7 @@ def produce(producer, topic, numbers, *, partitions):
             producer.poll(0)
 
 
-def build_plan(source, target, *, found, shape, rule=Rule.MURMUR2):
+def build_plan(source, target, *, found, shape, rule=Partitioner.MURMUR2):
     by_partition = defaultdict(int)
     for record in found:
         by_partition[record.partition] = max(by_partition[record.partition], record.offset + 1)
@@ -157,6 +157,6 @@ def test_record_that_lies_elsewhere_than_its_key_says_stops_the_copy(spark, kafk
         run_copy(spark, plan, ends(kafka))
     assert kafka.read(target) == []
     # By its partition alone it may go.
-    free = replace(plan, id=uuid4().hex, routing=Routing(Rule.PARTITION, 2, 4))
+    free = replace(plan, id=uuid4().hex, routing=Routing(Partitioner.PARTITION, 2, 4))
     assert run_copy(spark, free, ends(kafka)).count == 1
     assert [(record.partition, record.value) for record in kafka.read(target)] == [(1, b"astray")]

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from seamark.kafka.partitioner import choose_partition
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS
 
 ROOT = Path(__file__).parents[2]
@@ -144,7 +144,7 @@ def fill_foreign(kafka, topic):
 
 def compare(read, written):
     """Every record is there once, where its key belongs, and in the order of its source partition."""
-    routing = Routing(Rule.MURMUR2, SOURCES, TARGETS)
+    routing = Routing(Partitioner.MURMUR2, SOURCES, TARGETS)
 
     def tell(record):
         return record.key, record.value, record.headers, record.timestamp_ms

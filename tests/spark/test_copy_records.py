@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from seamark.copies.plan.progress import AbortedRecords
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 from tests.spark.copy_records import Source, compare, compare_debris
 from tests.spark.kafka_side import Found
 
-ROUTING = Routing(Rule.PARTITION, 4, 2)
+ROUTING = Routing(Partitioner.PARTITION, 4, 2)
 
 
 def record(number, partition, offset):

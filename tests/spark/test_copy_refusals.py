@@ -18,13 +18,13 @@ from seamark.errors import ConfigurationError, RefusedError, UsageError
 from seamark.kafka.model import PartitionStatus, TopicStatus
 from seamark.kafka_sink import spark as batch_limit
 from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied, Run
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 from seamark.spark.settings import build_source_client
 from seamark.spark.slices import OffsetRange, Slice
 
 SERVERS = {"kafka.bootstrap.servers": "nowhere:1"}
 ENDS = CopyEnds(SERVERS, target=SERVERS)
-ROUTING = Routing(Rule.MURMUR2, 1, 1)
+ROUTING = Routing(Partitioner.MURMUR2, 1, 1)
 RANGES = (OffsetRange(0, 0, 5),)
 PLAN = CopyPlan(
     id="p",
@@ -168,7 +168,7 @@ def test_topic_that_is_not_the_one_of_the_plan_is_refused(run, role):
 def test_topic_with_other_partitions_than_the_plan_is_refused(run, role):
     shape = {"source": 1, "target": 1, role: 2}
     ends = {name: replace(getattr(PLAN, name), partitions=count) for name, count in shape.items()}
-    plan = replace(PLAN, routing=Routing(Rule.MURMUR2, shape["source"], shape["target"]), **ends)
+    plan = replace(PLAN, routing=Routing(Partitioner.MURMUR2, shape["source"], shape["target"]), **ends)
     with pytest.raises(RefusedError, match="has 1 partitions, and the plan is for 2") as caught:
         run(Target(), plan)
     assert f"added to the {role}" in caught.value.cause

@@ -13,20 +13,20 @@ from seamark.core.strict_json import VERSION_FIELD
 from seamark.errors import FormatVersionError
 from seamark.tables.delta import maintenance as landings
 from seamark.tables.delta import table as vector
-from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.maintenance import enter_landing, find_table, open_landing
 from seamark.tables.delta.table import LakeTable
-from seamark.tables.model import Entry
+from seamark.tables.model import LedgerEntry
 
 SCHEMA = pa.schema([("id", pa.int64())])
-ENTRY = Entry("orders", "t1", 0, next_offset=1)
+ENTRY = LedgerEntry("orders", "t1", 0, next_offset=1)
 OWNER = "pipeline/orders"
 OTHERS = pytest.mark.parametrize("by", [1, -1, None], ids=["newer", "older", "missing"])
 
 
 @pytest.fixture
 def lake(tmp_path):
-    return LakePlace(str(tmp_path))
+    return TableLocation(str(tmp_path))
 
 
 def open_table(lake):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from seamark.errors import FencedError, RejectedError
-from seamark.kafka.model import Edge
+from seamark.kafka.model import OffsetSpec
 from seamark.tables.definition import DeadLetters, Format, LandColumn
 from tests.spark.lake_stage import COLUMNS, LAKES, open_lake_stage
 
@@ -52,10 +52,10 @@ def test_run_that_begins_at_the_end_and_lands_nothing_is_where_the_next_begins(s
     with open_stage(partitions=2) as stage:
         stage.produce(rows(0, 100))
         ends = stage.read_ends()
-        stage.run(spark, start=Edge.LATEST)
+        stage.run(spark, start=OffsetSpec.LATEST)
         assert (stage.read("number"), stage.read_ledger()) == ([], ends)
         stage.produce(rows(100, 110))
-        stage.run(spark, start=Edge.LATEST)
+        stage.run(spark, start=OffsetSpec.LATEST)
         assert stage.read("number") == [(number,) for number in range(100, 110)]
 
 

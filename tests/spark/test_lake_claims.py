@@ -12,20 +12,20 @@ import pytest
 from seamark.errors import FencedError, RefusedError
 from seamark.pipelines.spark_delta import LakeTarget
 from seamark.tables.definition import LandColumn, Landing
-from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
-from seamark.tables.model import Entry
+from seamark.tables.model import LedgerEntry
 
 LANDING = Landing("orders", topic="orders", table="orders", columns=(LandColumn("id", "bigint"),), store="delta")
-FIRST = Entry("orders", "t1", 0, next_offset=500)
+FIRST = LedgerEntry("orders", "t1", 0, next_offset=500)
 SECOND = replace(FIRST, partition=1)
 OLD_SECONDS = 8 * 24 * 3600
 
 
 @pytest.fixture
 def lake(tmp_path):
-    return LakePlace(str(tmp_path))
+    return TableLocation(str(tmp_path))
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from deltalake.table import TableAlterer, TableOptimizer
 
 from seamark.errors import ConfigurationError, StalePlanError
 from seamark.tables.delta.files import TableWriter
-from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.maintenance import compact_files, list_files
 from seamark.tables.delta.table import LakeTable
-from seamark.tables.model import Entry
+from seamark.tables.model import LedgerEntry
 
 SCHEMA = pa.schema([("id", pa.int64())])
-ENTRY = Entry("orders", "t1", 0, next_offset=1)
+ENTRY = LedgerEntry("orders", "t1", 0, next_offset=1)
 
 
 def open_table(lake):
@@ -50,7 +50,7 @@ def do_before(monkeypatch, owner, name, *, act):
 
 @pytest.mark.parametrize("theirs", ["extra", "other"])
 def test_two_that_add_columns_at_once_add_each_one_once(tmp_path, monkeypatch, theirs):
-    lake = LakePlace(str(tmp_path))
+    lake = TableLocation(str(tmp_path))
     table, other = land(lake, [1]), open_table(lake)
     act = lambda: other.add_columns(pa.schema([(theirs, pa.string())]))  # noqa: E731 - as short as it is
     do_before(monkeypatch, TableAlterer, "add_columns", act=act)
@@ -63,7 +63,7 @@ def read_ids(lake):
 
 
 def test_of_two_that_write_files_together_one_is_told_in_our_words_and_no_row_is_there_twice(tmp_path, monkeypatch):
-    lake = LakePlace(str(tmp_path))
+    lake = TableLocation(str(tmp_path))
     for number in range(4):
         table = land(lake, [number])
     do_before(monkeypatch, TableOptimizer, "compact", act=lambda: compact_files(open_table(lake)))
@@ -74,7 +74,7 @@ def test_of_two_that_write_files_together_one_is_told_in_our_words_and_no_row_is
 
 
 def test_files_are_written_together_by_many_at_once_while_rows_are_landed(tmp_path):
-    lake = LakePlace(str(tmp_path))
+    lake = TableLocation(str(tmp_path))
     for number in range(6):
         land(lake, [number])
 
@@ -96,7 +96,7 @@ def test_files_are_written_together_by_many_at_once_while_rows_are_landed(tmp_pa
 @pytest.mark.parametrize("name", ["a#b", "a?b", "a b", "a?b#c?", "é"])
 def test_folder_may_have_any_sign(tmp_path, name):
     for url in (f"{tmp_path}/{name}", f"file://{tmp_path}/{name}/"):
-        lake = LakePlace(url)
+        lake = TableLocation(url)
         assert lake.path == f"{tmp_path}/{name}"
         table = land(lake, [1])
         assert {entry.next_offset for entry in table.read().values()} == {1}
@@ -106,7 +106,7 @@ def test_folder_may_have_any_sign(tmp_path, name):
 
 def test_lake_is_a_folder_from_its_root_or_a_bucket():
     for url in ("/", "file:/x", "s3://bucket", "s3a://bucket/"):
-        assert LakePlace(url).is_s3 == url.startswith("s3")
+        assert TableLocation(url).is_s3 == url.startswith("s3")
     for url in ("//host/x", "file://host/x", "s3://bucket/x?y", "s3://bucket/x#y", "s3:///x", ""):
         with pytest.raises(ConfigurationError, match="a lake can't be at"):
-            LakePlace(url)
+            TableLocation(url)

@@ -11,10 +11,10 @@ from deltalake import DeltaTable
 
 from seamark.pipelines.spark_delta import LakeTarget
 from seamark.tables.definition import DeadLetters, LandColumn, Landing
-from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
-from seamark.tables.model import Entry, Step
+from seamark.tables.model import LedgerAdvance, LedgerEntry
 
 SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
 SENT = datetime(2026, 11, 16, 10, 0, 0, 123_000, tzinfo=UTC)
@@ -77,12 +77,12 @@ def build_records(spark, values, sent=SENT):
 
 def land(records, landing, folder):
     """Land them as one batch; gives what was landed, and all rows."""
-    lake, session = LakePlace(f"{folder}/lake"), records.sparkSession
+    lake, session = TableLocation(f"{folder}/lake"), records.sparkSession
     make_fit(LakeTable(lake.below(landing.table), owner=landing.owner), landing)
     target = LakeTarget(landing, lake)
     target.prepare(session)
-    (entry,) = target.claim([Entry("events", "t1", 0, next_offset=0)])
-    landed = target.land(target.build_rows(records), [Step(entry, records.count())], number=0, folder=folder)
+    (entry,) = target.claim([LedgerEntry("events", "t1", 0, next_offset=0)])
+    landed = target.land(target.build_rows(records), [LedgerAdvance(entry, records.count())], number=0, folder=folder)
     return landed, DeltaTable(lake.below(landing.table).table_url).to_pyarrow_table().to_pylist()
 
 

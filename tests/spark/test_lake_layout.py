@@ -9,7 +9,7 @@ import pytest
 from seamark.errors import RefusedError
 from seamark.pipelines.spark_delta import LakeTarget
 from seamark.tables.definition import DeadLetters, LandColumn, Landing
-from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
 from seamark.tables.delta.technology import build_lake_layout, build_lake_statements
@@ -25,7 +25,7 @@ WHOLE = replace(LANDING, dead_letters=DeadLetters(), date_from=f"c{WORDS.index('
 
 @pytest.fixture
 def lake(tmp_path):
-    return LakePlace(str(tmp_path))
+    return TableLocation(str(tmp_path))
 
 
 @pytest.fixture

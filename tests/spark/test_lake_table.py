@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from seamark.errors import ConfigurationError, FencedError, RefusedError, UnreachableError
 from seamark.tables.delta.files import TableWriter
-from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.maintenance import (
     compact_files,
     enter_landing,
@@ -24,12 +24,12 @@ from seamark.tables.delta.maintenance import (
     open_landing,
 )
 from seamark.tables.delta.table import LakeTable
-from seamark.tables.model import Entry
+from seamark.tables.model import LedgerEntry
 from tests.spark.lake_stage import LAKES, build_lake
 
 SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("note", pa.string())])
 TABLE_SCHEMA = pa.schema([*SCHEMA, ("event_date", pa.date32())])
-FIRST = Entry("orders", "t1", 0, next_offset=10)
+FIRST = LedgerEntry("orders", "t1", 0, next_offset=10)
 OWNER = "pipeline/orders"
 
 
@@ -286,15 +286,15 @@ def test_lake_knows_its_landings(lake, make):
 def test_what_is_no_lake_is_refused():
     for url in ("lake", "gs://bucket/x", "s3://", "file://host/x"):
         with pytest.raises(ConfigurationError, match="a lake can't be at"):
-            LakePlace(url)
-    place = LakePlace("s3a://bucket/x/", access_key="ak", secret_key="hidden")
+            TableLocation(url)
+    place = TableLocation("s3a://bucket/x/", access_key="ak", secret_key="hidden")
     assert (place.path, place.below("t").table_url) == ("bucket/x", "s3://bucket/x/t")
     assert "hidden" not in repr(place)
-    assert LakePlace.from_json(place.to_json()) == place
+    assert TableLocation.from_json(place.to_json()) == place
 
 
 def test_store_that_does_not_answer_is_named(tmp_path):
-    lake = LakePlace("s3://lake/x", endpoint="http://127.0.0.1:1", access_key="a", secret_key="b")
+    lake = TableLocation("s3://lake/x", endpoint="http://127.0.0.1:1", access_key="a", secret_key="b")
     with pytest.raises(UnreachableError, match="s3://lake/x"):
         LakeTable(lake, owner=OWNER).read()
     with pytest.raises(UnreachableError, match="s3://lake/x"):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from seamark.errors import FencedError, RefusedError, RejectedError
-from seamark.kafka.model import Edge
+from seamark.kafka.model import OffsetSpec
 from seamark.pipelines.spark_frame import REASON, build_land_frame
 from seamark.tables.definition import Format, LandColumn, Landing, Mode
 from seamark.tables.model import OFFSET
@@ -356,10 +356,10 @@ def test_newest_is_where_a_transaction_began_that_is_still_open(spark, open_stag
         stage.produce(rows(0, 100))
         producer = stage.produce(rows(100, 150), **{"transactional.id": stage.name})
         producer.flush(WAIT_SECONDS)
-        stage.run(spark, start=Edge.LATEST)
+        stage.run(spark, start=OffsetSpec.LATEST)
         assert stage.read_ledger() == {0: 100}
         producer.commit_transaction(WAIT_SECONDS)
-        stage.run(spark, start=Edge.LATEST)
+        stage.run(spark, start=OffsetSpec.LATEST)
         assert stage.read("SELECT count(*), min(number) FROM {table}") == [(50, 100)]
 
 

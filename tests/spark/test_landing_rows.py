@@ -12,11 +12,11 @@ from seamark.errors import RejectedError
 from seamark.pipelines.spark_frame import KEY, REASON, TIMESTAMP, VALUE
 from seamark.pipelines.spark_postgres import write_rows
 from seamark.tables.definition import DeadLetters, LandColumn, Landing, Mode
-from seamark.tables.model import DELETED, OFFSET, Entry, Step
+from seamark.tables.model import DELETED, OFFSET, LedgerAdvance, LedgerEntry
 from seamark.tables.postgres.table import LandingTable
 from seamark.tables.postgres.writer import LandingDatabase
 
-FIRST = Entry("orders", "id", 0, next_offset=100)
+FIRST = LedgerEntry("orders", "id", 0, next_offset=100)
 FAR = 10**16 * 40  # microseconds: the year 14645
 
 
@@ -42,7 +42,7 @@ def land(stack, place):
         database = LandingDatabase(stack.postgres.dsn, table, owner=f"pipeline/{place}")
         database.prepare()
         (entry,) = database.claim([FIRST])
-        step = Step(entry, end=1000)
+        step = LedgerAdvance(entry, end=1000)
         return database.land(
             step,
             lambda sink: write_rows(landing, sink, batches, step=step),

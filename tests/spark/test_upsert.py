@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from seamark.errors import RefusedError, RejectedError
-from seamark.kafka_sink.routing import Rule, hash_key
+from seamark.kafka_sink.routing import Partitioner, hash_key
 from seamark.pipelines.spark_topic import LandTopic
 from seamark.tables.definition import Format, LandColumn, Mode
 from tests.spark.driver_stage import wait_for
@@ -54,7 +54,7 @@ def produce_placed(stage, records, *, among):
     for id_, version, words in records:
         key = str(id_).encode()
         value = None if words is None else {"version": version, "words": words}
-        by_partition.setdefault(hash_key(key, rule=Rule.MURMUR2) % among, []).append((key, value))
+        by_partition.setdefault(hash_key(key, rule=Partitioner.MURMUR2) % among, []).append((key, value))
     for partition, pairs in by_partition.items():
         stage.produce([value for _, value in pairs], keys=[key for key, _ in pairs], partition=partition)
 
@@ -121,7 +121,7 @@ def test_key_that_is_in_another_partition_is_refused_before_its_batch_is_landed(
     monkeypatch.setattr(LandTopic, "probe", lambda *_: seen[0])
     assert len(read_rows(unordered)) == 60
     key = str(7).encode()
-    wrong = (hash_key(key, rule=Rule.MURMUR2) + 1) % 6
+    wrong = (hash_key(key, rule=Partitioner.MURMUR2) + 1) % 6
     unordered.produce([{"version": 2, "words": "b"}], keys=[key], partition=wrong)
     with pytest.raises(
         Exception, match=rf"the key of {unordered.topic}-{wrong}@\d+ belongs in another of 6 partitions"

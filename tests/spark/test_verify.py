@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from seamark.copies.plan.progress import Progress, read_progress
+from seamark.copies.plan.progress import CopyProgress, read_progress
 from seamark.copies.run.spark_copy import run_copy
 from seamark.copies.verify.report import Coordinates, Kind, Level, describe_verification
 from seamark.copies.verify.spark_verify import verify_copy
@@ -24,7 +24,7 @@ PARTITION = 1
 class Copy:
     kafka: KafkaSide
     plan: object
-    progress: Progress
+    progress: CopyProgress
     origins: dict
     records: dict
 

@@ -16,10 +16,10 @@ from seamark.copies.verify.spark_verify import build_target_source
 from seamark.copies.verify.sums import NO_RUN, NOT_YET
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied, Run
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 
 # From two partitions to one, by the partition: all go to 0.
-ROUTING = Routing(Rule.PARTITION, 2, 1)
+ROUTING = Routing(Partitioner.PARTITION, 2, 1)
 RUNS = (
     Run(0, 0, 3, first_source=0, last_source=5, first_target=0, last_target=2),
     Run(1, 0, 2, first_source=0, last_source=1, first_target=3, last_target=4),
@@ -45,7 +45,7 @@ def test_target_records_are_known_by_their_offsets():
 
 
 def test_target_of_a_key_is_told_though_it_lies_elsewhere():
-    table = RunTable(Routing(Rule.MURMUR2, 2, 2), ((5, RUNS[1]),), covered={})
+    table = RunTable(Routing(Partitioner.MURMUR2, 2, 2), ((5, RUNS[1]),), covered={})
     # The first is of a run from partition 1, and lies in 0. The others are nobody's: one may stay where it is.
     targets, runs, _ = table.open_target()(pa.array([None, None, b"21"], pa.binary()), [0, 1, 1], [3, 3, 4])
     assert runs == [5, NO_RUN, NO_RUN]

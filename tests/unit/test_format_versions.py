@@ -23,7 +23,7 @@ from seamark.changes.kafka_journal import JournalNames, JournalTiming, heads
 from seamark.changes.kafka_journal import heads as board
 from seamark.changes.kafka_journal.entries import read_change, read_heads
 from seamark.changes.kafka_journal.heads import (
-    Board,
+    OpenChangeIndex,
     build_claim_value,
     build_head_value,
     build_release_value,
@@ -33,7 +33,7 @@ from seamark.changes.kafka_journal.locks import begin_change, record_key, take_c
 from seamark.changes.kafka_journal.names import GATE_KEY, KEY_KEY, head_key
 from seamark.changes.plan import FORMAT_VERSION, Plan, read_plan_file, write_plan_file
 from seamark.changes.recovery import Recovery
-from seamark.consumer.assignment import Housekeeping
+from seamark.consumer.assignment import LedgerSession
 from seamark.copies.plan import plan as copy_plan
 from seamark.copies.plan import registrations as copy_registration
 from seamark.copies.plan.registry import read_copy_plan
@@ -51,7 +51,7 @@ from seamark.offsets.stores.ledger import open_ledger
 from seamark.pipelines import actions as registered
 from seamark.specs.ownership import read_claims
 from seamark.tables.delta import table as vector
-from seamark.tables.model import Entry as LedgerEntry
+from seamark.tables.model import LedgerEntry
 from seamark.tables.postgres import ledger as ledger_module
 from seamark.tables.postgres import upsert as tombstones
 from seamark.tables.postgres.ledger import Ledger, Runner
@@ -369,7 +369,7 @@ def test_gate_claim(by, value):
         begin(clients)
     assert clients.acts == []
     with expect_refusal(board.CLAIM_FORMAT, by):
-        Board(clients.heads, lease_seconds=1.0).catch_up()
+        OpenChangeIndex(clients.heads, lease_seconds=1.0).catch_up()
 
 
 def test_known_versions_are_read():
@@ -377,7 +377,7 @@ def test_known_versions_are_read():
     clients = FakeClients(
         outgoing(entries), [build_head_record(entries), Outgoing("", GATE_KEY, build_claim_value("n", by="ann"))]
     )
-    found = Board(clients.heads, lease_seconds=1.0)
+    found = OpenChangeIndex(clients.heads, lease_seconds=1.0)
     found.catch_up()
     assert (list(found.heads), found.gate.nonce) == ([entries[0].change], "n")
     assert read_change(clients.journal, entries[0].change) == entries
@@ -588,7 +588,7 @@ def test_ledger_entry_is_refused_before_a_consumer_claims_any(database, by):
         connection.set_trace_callback(statements.append)
         return connection
 
-    with closing(Housekeeping(Ledger("billing"), connect)) as keeping:
+    with closing(LedgerSession(Ledger("billing"), connect)) as keeping:
         # The first is of the known version; what the second says of its owner is not known.
         with expect_refusal(ledger_module.FORMAT, by):
             keeping.claim(FIRST, find_start=lambda: 0)
@@ -617,7 +617,7 @@ def test_ledger_of_another_store_is_not_used_instead(monkeypatch):
 
 @OTHERS
 def test_delta_commit(by):
-    text = vector.Vector("pipeline/orders", "run", (FIRST,)).to_json()
+    text = vector.CommitOffsets("pipeline/orders", "run", (FIRST,)).to_json()
     assert vector.read_vector(text, place="x").entries == (FIRST,)
     with expect_refusal(vector.FORMAT, by, where="the commit x/1.json"):
         vector.read_vector(change_bytes(text, vector.FORMAT, by).decode(), place="x/1.json")

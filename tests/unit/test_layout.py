@@ -67,3 +67,12 @@ def test_core_is_small_and_imports_the_standard_library_only(modules):
         if alias.startswith("seamark.")
     }
     assert all(name.startswith(("seamark.core", "seamark.errors")) for name in imported)
+
+
+def test_each_public_class_name_means_one_thing(modules):
+    homes = defaultdict(list)
+    for name, text in modules.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(name)
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from seamark.changes.codec import decode_fields, encode_fields
 from seamark.changes.effect import Effect
-from seamark.changes.environment import World
+from seamark.changes.environment import Environment
 from seamark.changes.outcome import GOOD
 from seamark.changes.step import CanNotUndo, Intent, Outcome, Step, StepData
 from seamark.core.readings import read_all
@@ -92,7 +92,7 @@ LOCKS: Port[LockNames] = Port("locks")
 class Reads:
     """What `inspect` may read. Answers may be kept for the plan in the making; a step never gets one of these."""
 
-    def __init__(self, world: World, ports: Mapping[Port[Any], Any] | None = None) -> None:
+    def __init__(self, world: Environment, ports: Mapping[Port[Any], Any] | None = None) -> None:
         self.world = world
         self._ports = dict(ports or {})
 
@@ -105,7 +105,7 @@ class Reads:
         found: P = self._ports[port]
         return found
 
-    def over(self, world: World) -> Reads:
+    def over(self, world: Environment) -> Reads:
         """Return the same capabilities over another world, such as a snapshot."""
         return Reads(world, self._ports)
 
@@ -431,7 +431,7 @@ T = TypeVar("T")
 _READ_SECONDS = 5.0
 
 
-def take_last_look(world: World, subject: str, read: Callable[[], T]) -> T:
+def read_within_deadline(world: Environment, subject: str, read: Callable[[], T]) -> T:
     """What `read` gives. Where that took too long, nobody may act on it any more."""
     began_at = world.clock.now()
     found = read()
@@ -440,14 +440,14 @@ def take_last_look(world: World, subject: str, read: Callable[[], T]) -> T:
     return found
 
 
-class Look(Step):
+class CheckStep(Step):
     """A step that checks or waits, and leaves nothing to undo. It has an intent only where it `writes`."""
 
     __slots__ = ()
     drifts: ClassVar[bool] = True
     acts: ClassVar[bool] = False
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         """Return an empty intent."""
         del world
         return Intent(before=None, after=None)

@@ -4,8 +4,8 @@ The type hints of a class are its schema: each field is written under its own na
 missing fields without a default, and values of another type; it converts nothing silently. The schema of a class is
 built once, at its first use.
 
-A field is marked by `Annotated`: `Secret` masks a connector config, `Transient` leaves a field out, and `Encoded` gives
-a field its own JSON form.
+A field is marked by `Annotated`: `SecretConfig` masks a connector config, `Transient` leaves a field out, and
+`Encoded` gives a field its own JSON form.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CodecError(UsageError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
+class SecretConfig:
     """Marks a connector config: literal secrets are masked in the encoded form, references to secrets stay.
 
     `hidden` names a field of the same class that holds further keys whose literal values are masked.
@@ -196,7 +196,7 @@ def _build_schema(cls: type[Any]) -> _Schema:
                 raise TypeError(f"{cls.__name__}.{name} is transient and has no default")
             continue
         for mark in marks:
-            if isinstance(mark, Secret):
+            if isinstance(mark, SecretConfig):
                 if found.repr or (mark.hidden and mark.hidden not in known) or not _is_config(hints[name]):
                     raise TypeError(f"{cls.__name__}.{name} can't be a secret: it needs repr=False and texts by key")
                 secrets.append((name, mark.hidden))

@@ -9,8 +9,8 @@ from enum import StrEnum
 from seamark.core.offsets import Counted, OffsetMap, Order
 
 
-class Sign(StrEnum):
-    """The mark before a line of a plan."""
+class ChangeKind(StrEnum):
+    """What a plan does to a resource: the mark at the start of its line."""
 
     CREATE = "+"
     CHANGE = "~"
@@ -58,15 +58,15 @@ class FieldChange:
 class Effect:
     """One line of a plan. `words` say what it means in operation; `tasks` is how many tasks start or restart.
 
-    `outlook` are sentences on what becomes of the data.
+    `consequences` are sentences on what becomes of the data.
     """
 
-    sign: Sign
+    sign: ChangeKind
     subject: str
     words: str
     fields: tuple[FieldChange, ...] = ()
     tasks: int = 0
-    outlook: tuple[str, ...] = ()
+    consequences: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""A world that stands still: what one reading of each Connect cluster showed.
+"""What steps need of the running systems, and a snapshot of it: one read of each Connect cluster.
 
-Steps look at it as they look at the running one, so that what they find is the same, without one request for each.
+Steps read the snapshot like the running systems, so that they find the same without a request each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from seamark.core.refs import P, Port
 from seamark.errors import NotFoundError, SeamarkError
 from seamark.kafka.api import BROKERS, BrokerPort
 from seamark.kafka.groups import GroupListing, GroupOffsets, GroupStatus
-from seamark.kafka.model import Bounds, Spot, SpotReading, TopicStatus
+from seamark.kafka.model import LogOffsets, PartitionReading, TopicPartition, TopicStatus
 
 
 class SnapshotBrokers:
@@ -38,7 +38,7 @@ class SnapshotBrokers:
         failures = {name: self._failures.get(name) or _build_missing(name) for name in names if name not in topics}
         return Reading(tuple(topics[name] for name in names if name in topics), failures=failures)
 
-    def read_bounds(self, spots: Iterable[Spot]) -> SpotReading[Bounds]:
+    def read_bounds(self, spots: Iterable[TopicPartition]) -> PartitionReading[LogOffsets]:
         """The bounds as they are."""
         return self._port.read_bounds(spots)
 
@@ -51,7 +51,7 @@ class SnapshotBrokers:
         return self._port.read_consumer_groups()
 
     def read_committed(
-        self, groups: Mapping[str, Collection[Spot] | None], *, only_stable: bool = False
+        self, groups: Mapping[str, Collection[TopicPartition] | None], *, only_stable: bool = False
     ) -> Reading[GroupOffsets]:
         """Commits as they are."""
         return self._port.read_committed(groups, only_stable=only_stable)
@@ -85,7 +85,7 @@ class Clock(Protocol):
         ...
 
 
-class World(Protocol):
+class Environment(Protocol):
     """The running systems of one context. It knows no capability: each has a port of its own."""
 
     @property
@@ -108,13 +108,13 @@ class World(Protocol):
         ...
 
 
-class SnapshotWorld:
-    """A `World` of what was read. It is for looking only.
+class SnapshotEnvironment:
+    """An `Environment` over what was read before. It is read-only.
 
     `readings` are the connectors of each cluster. Without them a cluster is read when it is first asked about.
     """
 
-    def __init__(self, world: World, readings: Mapping[str, Iterable[Connector]] | None = None) -> None:
+    def __init__(self, world: Environment, readings: Mapping[str, Iterable[Connector]] | None = None) -> None:
         self._world = world
         self._clusters = {name: _SnapshotConnect(connectors) for name, connectors in (readings or {}).items()}
         self._brokers: SnapshotBrokers | None = None

@@ -13,26 +13,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from seamark.changes.actor import Actor
-from seamark.changes.environment import World
+from seamark.changes.environment import Environment
 from seamark.changes.interruption import Interrupt, reach
-from seamark.changes.journal import Ending, EntryKind, Journal, JournalWriter, Opening, build_mark
+from seamark.changes.journal import Ending, EntryKind, JournalPort, JournalWriter, Opening, build_mark
 from seamark.changes.locks import plan_lock
-from seamark.changes.outcome import ChangeResult, Guarded, Progress, Silent
-from seamark.changes.plan import Plan, Task, build_tasks
+from seamark.changes.outcome import ChangeResult, Guarded, Progress, SilentProgress
+from seamark.changes.plan import Plan, PlannedStep, build_tasks
 from seamark.changes.preconditions import check_preconditions
 from seamark.changes.run import (
+    BatchingJournalWriter,
     Lanes,
+    OutcomeResolver,
+    PlanRun,
     Settled,
-    Settler,
-    SharedPen,
-    Walk,
     Writers,
     build_foreign,
     build_moved_on,
     build_unreadable,
 )
 from seamark.changes.step import Intent, Observed, Outcome, Step
-from seamark.changes.timing import ChangeTiming, Pace, ask_again
+from seamark.changes.timing import ChangeTiming, Pace, retry_while
 from seamark.changes.without_journal import Spool, WithoutJournal
 from seamark.core.time import Deadline, limit_requests
 from seamark.errors import DeadlineError, FencedError, JournalError, SeamarkError, UnknownOutcomeError
@@ -62,8 +62,8 @@ class Executor:
 
     def __init__(
         self,
-        journal: Journal,
-        world: World,
+        journal: JournalPort,
+        world: Environment,
         *,
         actor: Actor,
         timing: ChangeTiming | None = None,
@@ -76,7 +76,7 @@ class Executor:
         self.world = world
         self.actor = actor
         self.timing = timing or ChangeTiming()
-        self._progress = Guarded(progress or Silent())
+        self._progress = Guarded(progress or SilentProgress())
         self._spool = spool
         self._pace = pace or Pace()
         self._writers = Writers(self._pace.writers)
@@ -84,7 +84,7 @@ class Executor:
         self._looked_at: dict[int, float] = {}
         # Until when the effect of an act that Connect confirmed may still be about to show, by its number.
         self._shows_until: dict[int, float] = {}
-        self.settler = Settler(world, timing=self.timing, progress=self._progress)
+        self.settler = OutcomeResolver(world, timing=self.timing, progress=self._progress)
 
     def apply(
         self,
@@ -119,18 +119,18 @@ class Executor:
             reach("after-open")
             self._progress.opened(opening.change, steps=len(tasks))
             self._check_again(plan, tasks, writer, check=check)
-            return self.run(Walk(tasks, plan.preconditions), writer, title=plan.title)
+            return self.run(PlanRun(tasks, plan.preconditions), writer, title=plan.title)
         finally:
             writer.release()
 
     def run(
-        self, walk: Walk, writer: JournalWriter, *, title: str, leaving: bool = False, force: bool = False
+        self, walk: PlanRun, writer: JournalWriter, *, title: str, leaving: bool = False, force: bool = False
     ) -> ChangeResult:
-        """Walk the steps that have no result yet, and close the change.
+        """Run the steps that have no result yet, and close the change.
 
         `leaving` begins nothing new: only what must always be done is. `force` closes whatever is unsettled.
         """
-        pen = writer if self._pace.at_once == 1 else SharedPen(writer)
+        pen = writer if self._pace.at_once == 1 else BatchingJournalWriter(writer)
         self._looked_at = {}
         self._shows_until = {}
         with Interrupt() as interrupt:
@@ -157,7 +157,7 @@ class Executor:
 
     def _check(self, plan: Plan, steps: Sequence[Step]) -> None:
         """Refuse a plan if something has moved. A state that a rebalance hides for a while has not."""
-        ask_again(
+        retry_while(
             lambda: check_preconditions(plan, steps, self.world),
             self.world.clock,
             seconds=self.timing.rebalance_seconds,
@@ -166,7 +166,7 @@ class Executor:
     def _check_again(
         self,
         plan: Plan,
-        tasks: Sequence[Task],
+        tasks: Sequence[PlannedStep],
         writer: JournalWriter,
         *,
         check: Callable[[Plan, str], None] | None,
@@ -182,7 +182,7 @@ class Executor:
             writer.append(EntryKind.CLOSE, {"ending": str(Ending.FAILED), "error": told})
             raise
 
-    def _run_step(self, task: Task, walk: Walk, writer: JournalWriter, *, force: bool) -> None:
+    def _run_step(self, task: PlannedStep, walk: PlanRun, writer: JournalWriter, *, force: bool) -> None:
         self._progress.begun(task.number, task.step.describe())
         reach("before-intent", task.number)
         if not task.step.acts:
@@ -195,7 +195,7 @@ class Executor:
             sent, settled = self._do(task, walk, writer)
         return self._end(task, walk, writer, settled=settled, intent=sent.intent, note=sent.note)
 
-    def _decide_writes(self, task: Task, walk: Walk, writer: JournalWriter, *, force: bool) -> bool:
+    def _decide_writes(self, task: PlannedStep, walk: PlanRun, writer: JournalWriter, *, force: bool) -> bool:
         """Read the offsets once more before `task` starts their owner; return whether they can't be read.
 
         A connector that runs stores offsets, and can be back where it was before the write. So the outcome of the write
@@ -225,21 +225,21 @@ class Executor:
             self._progress.ended(walk.record(write, outcome, intent=intent, error=error))
         return is_held
 
-    def _is_quiesced(self, write: Task, walk: Walk) -> bool:
+    def _is_quiesced(self, write: PlannedStep, walk: PlanRun) -> bool:
         """Whether the owner of offsets is still as the steps before their write left it."""
         return all(
             walk.is_good(other) and self.settler.check_standing(other.step, intent)[0] is Outcome.DONE
             for other, intent in walk.find_quiescing(write)
         )
 
-    def _is_met(self, task: Task, walk: Walk) -> bool:
+    def _is_met(self, task: PlannedStep, walk: PlanRun) -> bool:
         """Whether a step has nothing to do; False if that can't be read."""
         try:
             return walk.is_met(task, self._intend(task.step))
         except SeamarkError:
             return False
 
-    def _do(self, task: Task, walk: Walk, writer: JournalWriter) -> tuple[Sent, Settled]:
+    def _do(self, task: PlannedStep, walk: PlanRun, writer: JournalWriter) -> tuple[Sent, Settled]:
         """Send it, and see what became of it."""
         # Whoever waits for what was sent lets others send meanwhile.
         with self._writers.readying(task.step.subject):
@@ -253,11 +253,11 @@ class Executor:
                 self._shows_until[task.number] = self.world.clock.now() + task.step.settle_seconds
         return sent, settled or _NOTHING
 
-    def is_half(self, task: Task, walk: Walk, intent: Intent, settled: Settled) -> bool:
+    def is_half(self, task: PlannedStep, walk: PlanRun, intent: Intent, settled: Settled) -> bool:
         """Whether a write broke off in its middle, and may be written again from its beginning."""
         return settled[0] is Outcome.UNKNOWN and walk.can_repeat(task) and self.settler.is_half(task.step, intent)
 
-    def _look(self, task: Task, walk: Walk, writer: JournalWriter) -> None:
+    def _look(self, task: PlannedStep, walk: PlanRun, writer: JournalWriter) -> None:
         """A step that only looks or waits. What it found is told, where it has words for it."""
         self._looked_at.pop(task.number, None)
         if task.step.writes and (trouble := self._enter_look(task, writer)):
@@ -269,7 +269,7 @@ class Executor:
         self._looked_at[task.number] = self.world.clock.now()
         return self._end(task, walk, writer, settled=(Outcome.DONE, None), note=note)
 
-    def _enter_look(self, task: Task, writer: JournalWriter) -> SeamarkError | None:
+    def _enter_look(self, task: PlannedStep, writer: JournalWriter) -> SeamarkError | None:
         """Write the intent of a check that writes; returns why the check must not begin.
 
         It is confirmed as that of an act, but sets its requests no deadline: a copy may take hours.
@@ -286,7 +286,7 @@ class Executor:
             return error
         return None
 
-    def _send(self, task: Task, walk: Walk, writer: JournalWriter) -> Sent:
+    def _send(self, task: PlannedStep, walk: PlanRun, writer: JournalWriter) -> Sent:
         """Look, write the intent, act. What was sent is still to be seen."""
         half = walk.find_half(task)
         if half is not None:
@@ -305,7 +305,7 @@ class Executor:
             return Sent(settled=(outcome, build_foreign(task.step)))
         return self._send_intent(task, intent, walk, writer)
 
-    def _send_again(self, task: Task, intent: Intent, walk: Walk, writer: JournalWriter) -> Sent:
+    def _send_again(self, task: PlannedStep, intent: Intent, walk: PlanRun, writer: JournalWriter) -> Sent:
         """Write again what is half written: on a new entry, which holds what the first one found, for undo.
 
         Whatever keeps it from being written, the half stands: then nobody can say that nothing happened.
@@ -318,21 +318,23 @@ class Executor:
         sent = self._send_intent(task, intent, walk, writer)
         return sent if sent.settled is None else replace(sent, settled=(Outcome.UNKNOWN, sent.settled[1]))
 
-    def _send_intent(self, task: Task, intent: Intent, walk: Walk, writer: JournalWriter) -> Sent:
+    def _send_intent(self, task: PlannedStep, intent: Intent, walk: PlanRun, writer: JournalWriter) -> Sent:
         # The clock is read before the entry gets its mark, so that the request can't be later than the mark allows.
         entered_at = self.world.clock.now()
         self._write_intent(task, intent, writer)
         return self._act(task, intent, writer, walk=walk, entered_at=entered_at)
 
-    def _write_intent(self, task: Task, intent: Intent, writer: JournalWriter) -> None:
+    def _write_intent(self, task: PlannedStep, intent: Intent, writer: JournalWriter) -> None:
         writer.append(EntryKind.INTENT, {"step": task.number, **intent.to_dict(), **build_mark(self.actor)})
         reach("after-intent", task.number)
 
     def _intend(self, step: Step) -> Intent:
         """What the step finds."""
-        return ask_again(lambda: step.intend(self.world), self.world.clock, seconds=step.settle_seconds)
+        return retry_while(lambda: step.intend(self.world), self.world.clock, seconds=step.settle_seconds)
 
-    def _act(self, task: Task, intent: Intent, writer: JournalWriter, *, walk: Walk, entered_at: float) -> Sent:
+    def _act(
+        self, task: PlannedStep, intent: Intent, writer: JournalWriter, *, walk: PlanRun, entered_at: float
+    ) -> Sent:
         unknown: SeamarkError | None = None
         note = ""
         try:
@@ -353,7 +355,7 @@ class Executor:
         quiet_at = self.world.clock.now() + self.timing.in_flight_seconds
         return Sent(intent, unknown=unknown, quiet_at=quiet_at, note=note)
 
-    def _look_again(self, task: Task, walk: Walk, writer: JournalWriter) -> bool:
+    def _look_again(self, task: PlannedStep, walk: PlanRun, writer: JournalWriter) -> bool:
         """Take the looks again that the step relies on, where they are of another process or this one slept since."""
         looked = False
         for look in walk.find_looks(task):
@@ -366,11 +368,11 @@ class Executor:
                 raise DeadlineError(f"what was seen before is over: {step.describe()}; nothing was sent")
         return looked
 
-    def _is_fresh(self, look: Task) -> bool:
+    def _is_fresh(self, look: PlannedStep) -> bool:
         looked_at = self._looked_at.get(look.number)
         return looked_at is not None and self.world.clock.now() - looked_at <= self.timing.begin_seconds
 
-    def _confirm(self, task: Task, writer: JournalWriter, *, entered_at: float) -> Deadline:
+    def _confirm(self, task: PlannedStep, writer: JournalWriter, *, entered_at: float) -> Deadline:
         """Check that the step's newest entry is fresh, and return the deadline of the step's request.
 
         A process that was stopped for longer may have been taken over. Writing another entry shows whether it was.
@@ -389,8 +391,8 @@ class Executor:
 
     def _end(
         self,
-        task: Task,
-        walk: Walk,
+        task: PlannedStep,
+        walk: PlanRun,
         writer: JournalWriter,
         *,
         settled: Settled,
@@ -403,7 +405,7 @@ class Executor:
         reach("after-outcome", task.number)
         self._progress.ended(result)
 
-    def _close(self, walk: Walk, writer: JournalWriter, *, leaving: bool, force: bool) -> Ending | None:
+    def _close(self, walk: PlanRun, writer: JournalWriter, *, leaving: bool, force: bool) -> Ending | None:
         """Write the change's end, unless something of it is unsettled: then it stays open, to be resumed or undone."""
         unsettled = [task.step.describe() for task in walk.unsettled(leaving=leaving)]
         reach("before-close")
@@ -418,7 +420,7 @@ class Executor:
 
 def write_outcome(
     writer: JournalWriter,
-    task: Task,
+    task: PlannedStep,
     settled: Settled,
     *,
     intent: Intent | None = None,

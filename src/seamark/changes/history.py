@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from seamark.changes.journal import Entry, EntryKind, OpenChange
 from seamark.changes.outcome import GOOD
-from seamark.changes.plan import Plan, Task, build_tasks
+from seamark.changes.plan import Plan, PlannedStep, build_tasks
 from seamark.changes.preconditions import came_or_went
 from seamark.changes.step import STEPS, Intent, Outcome, StepData
 from seamark.core.refs import parse_subject
@@ -15,7 +15,7 @@ from seamark.errors import RefusedError, SeamarkError, TamperedJournalError, Unk
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class ChangeHistory:
     """A change's plan, what each step intended and how each ended.
 
     An intent comes with the newest entry on whose word its act may have been sent. A step that had nothing to do has
@@ -33,7 +33,7 @@ class Past:
         """What a step intended, or found to be so already."""
         return self.intents[number][0] if number in self.intents else self.found.get(number)
 
-    def is_another_since(self, tasks: Sequence[Task], number: int) -> bool:
+    def is_another_since(self, tasks: Sequence[PlannedStep], number: int) -> bool:
         """Whether the subject of these tasks came or went after a step: what that step left says nothing of it now."""
         later = [task.number for task in tasks if task.number > number and self.outcomes.get(task.number) in GOOD]
         intents = [self.intent_of(after) for after in later]
@@ -71,7 +71,7 @@ class Past:
             known.pop(number, None)
 
 
-def read_closed(entries: Sequence[Entry]) -> Past:
+def read_closed(entries: Sequence[Entry]) -> ChangeHistory:
     """Return what the entries of a closed change say.
 
     Raises:
@@ -128,14 +128,14 @@ def read_plan(entries: Sequence[Entry]) -> Plan:
         ) from None
 
 
-def read_past(entries: Sequence[Entry]) -> Past:
+def read_past(entries: Sequence[Entry]) -> ChangeHistory:
     """Read a change's entries. The newest intent of a step counts: a resumed step may have two.
 
     Raises:
         RefusedError: the entry records a saved plan or a refusal, and no change.
     """
     plan = read_plan(entries)
-    past = Past(plan, is_closed=entries[-1].kind is EntryKind.CLOSE)
+    past = ChangeHistory(plan, is_closed=entries[-1].kind is EntryKind.CLOSE)
     takers = {
         EntryKind.INTENT: past._take_intent,  # noqa: SLF001 - the one function that builds it
         EntryKind.NOTE: past._take_note,  # noqa: SLF001
@@ -155,7 +155,7 @@ def _find_owner(step: StepData) -> str:
     return parse_subject(step.subject).owner
 
 
-def find_acts(past: Past) -> dict[str, list[Intent]]:
+def find_acts(past: ChangeHistory) -> dict[str, list[Intent]]:
     """What was done to the config of each connector, and to each pipeline, in order."""
     acts: dict[str, list[Intent]] = {}
     for number, step in enumerate(past.plan.steps):

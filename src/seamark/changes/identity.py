@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seamark.changes.codec import decode_fields, encode_fields
-from seamark.changes.environment import World
+from seamark.changes.environment import Environment
 from seamark.core.refs import Port
 from seamark.errors import RefusedError
 
@@ -93,7 +93,7 @@ IDENTITY: Port[Callable[[Collection[str]], Identity]] = Port("read_identity")
 """Reads the identity of the Kafka cluster and of Connect clusters by name, from the clusters themselves."""
 
 
-def check_identity(expected: Identity, world: World) -> None:
+def check_identity(expected: Identity, world: Environment) -> None:
     """Refuse to act on other clusters than those that a plan was made for.
 
     Raises:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from seamark.changes.environment import World
+from seamark.changes.environment import Environment
 from seamark.core.refs import Port
 from seamark.core.secrets import MASK, find_secret_keys, is_sensitive, mask_value
 
@@ -29,7 +29,7 @@ def build_fingerprint(image: Any) -> str:
     return hashlib.sha256(spelled.encode()).hexdigest()
 
 
-def reveal_config(config: Mapping[str, str], world: World) -> dict[str, str]:
+def reveal_config(config: Mapping[str, str], world: Environment) -> dict[str, str]:
     """The config as Connect shall get it: our own references replaced, Connect's left alone."""
     return {key: world.reveal(value) if value.startswith(SECRET_SCHEME) else value for key, value in config.items()}
 
@@ -54,7 +54,7 @@ def find_references(config: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(key for key, value in config.items() if value.startswith(SECRET_SCHEME)))
 
 
-def find_typed(world: World, cluster: str, *configs: Mapping[str, str] | None) -> frozenset[str]:
+def find_typed(world: Environment, cluster: str, *configs: Mapping[str, str] | None) -> frozenset[str]:
     """Return the keys that are secret by their types in any of these configs of one connector.
 
     A value that moves from a config with one class to a config with another stays a secret in both.
@@ -64,7 +64,7 @@ def find_typed(world: World, cluster: str, *configs: Mapping[str, str] | None) -
 
 
 def build_config_image(
-    config: Mapping[str, str], world: World, *, cluster: str, secret: Collection[str] = ()
+    config: Mapping[str, str], world: Environment, *, cluster: str, secret: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return the config as the journal holds it: literal secrets are sealed.
 
@@ -74,7 +74,7 @@ def build_config_image(
     return {key: _build_value(key, value, world, hidden) for key, value in config.items()}
 
 
-def is_same_image(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None, world: World) -> bool:
+def is_same_image(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None, world: Environment) -> bool:
     """Return whether two images are of the same config, even where only one of them has a value sealed.
 
     What is sealed depends on the types that were known when an image was built, and an image may be years old.
@@ -87,7 +87,7 @@ def is_same_image(left: Mapping[str, Any] | None, right: Mapping[str, Any] | Non
     )
 
 
-def build_sealed_like(image: Mapping[str, Any], other: Mapping[str, Any], world: World) -> dict[str, Any]:
+def build_sealed_like(image: Mapping[str, Any], other: Mapping[str, Any], world: Environment) -> dict[str, Any]:
     """Return the image with the values sealed that are sealed in another image."""
     return {key: _seal_literal(value, world) if is_sealed(other.get(key)) else value for key, value in image.items()}
 
@@ -118,12 +118,12 @@ def is_sealed(value: Any) -> bool:
     return isinstance(value, Mapping) and _SEALED in value
 
 
-def _build_value(key: str, value: str, world: World, secret: Collection[str]) -> Any:
+def _build_value(key: str, value: str, world: Environment, secret: Collection[str]) -> Any:
     # By the value too: a JDBC URL may hold a password under a key that is not secret.
     return {_SEALED: world.seal(value)} if mask_value(key, value, secret) != value else value
 
 
-def _seal_literal(value: Any, world: World) -> Any:
+def _seal_literal(value: Any, world: Environment) -> Any:
     return {_SEALED: world.seal(value)} if isinstance(value, str) else value
 
 

@@ -285,8 +285,8 @@ class JournalWriter(Protocol):
         ...
 
 
-class Journal(Protocol):
-    """A place that keeps changes."""
+class JournalPort(Protocol):
+    """Storage for changes."""
 
     def begin(self, opening: Opening) -> JournalWriter:
         """Take the locks in sorted order and write the `open` entry.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from seamark.changes.actor import Actor
 from seamark.changes.file_journal.files import sync_folder
 from seamark.changes.interruption import reach
-from seamark.changes.journal import Journal
+from seamark.changes.journal import JournalPort
 from seamark.changes.setup import KeyRotation, SetupItem
 from seamark.changes.signing import KeyRing, SealKey, build_key_record, build_open, check_record, is_rotated_from
 from seamark.errors import ConfigurationError, InvalidSettingError, NotFoundError, RefusedError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from seamark.context import JournalSettings
 
 
-def find_record(journal: Journal) -> KeyRecord | None:
+def find_record(journal: JournalPort) -> KeyRecord | None:
     """Return the record of the journal's key; None where the journal isn't set up, or has no key yet."""
     try:
         return journal.read_key()
@@ -37,7 +37,7 @@ def find_record(journal: Journal) -> KeyRecord | None:
         return None
 
 
-def check_key(journal: Journal, keys: Keys) -> None:
+def check_key(journal: JournalPort, keys: Keys) -> None:
     """Refuse another key than the journal's. In a journal without a record, the first change records its key.
 
     Raises:
@@ -79,7 +79,7 @@ def build_other_key(record: KeyRecord, keys: Keys) -> RefusedError:
     )
 
 
-def build_key_item(journal: Journal, keys: Keys) -> tuple[SetupItem, str]:
+def build_key_item(journal: JournalPort, keys: Keys) -> tuple[SetupItem, str]:
     """Return the key as a part of the journal's setup, and a warning where the journal has another one."""
     record, ring = find_record(journal), keys.find()
     if record is not None and (ring is None or ring.current.fingerprint != record.fingerprint):
@@ -90,7 +90,7 @@ def build_key_item(journal: Journal, keys: Keys) -> tuple[SetupItem, str]:
     return SetupItem(name, is_there=record is not None, words=words), ""
 
 
-def record_first_key(journal: Journal, keys: Keys, actor: Actor) -> str:
+def record_first_key(journal: JournalPort, keys: Keys, actor: Actor) -> str:
     """Record the key of a journal that has none. Returns what was recorded; "" where the journal has its key."""
     if journal.read_key() is not None:
         return ""
@@ -99,7 +99,7 @@ def record_first_key(journal: Journal, keys: Keys, actor: Actor) -> str:
     return f"key {key.fingerprint}"
 
 
-def read_rotation(journal: Journal, keys: Keys, *, context: str) -> KeyRotation:
+def read_rotation(journal: JournalPort, keys: Keys, *, context: str) -> KeyRotation:
     """Return what a rotation would do. Changes nothing.
 
     Raises:
@@ -132,7 +132,7 @@ def read_rotation(journal: Journal, keys: Keys, *, context: str) -> KeyRotation:
     return rotation
 
 
-def rotate_key(journal: Journal, keys: Keys, actor: Actor, *, context: str) -> KeyRotation:
+def rotate_key(journal: JournalPort, keys: Keys, actor: Actor, *, context: str) -> KeyRotation:
     """Give the journal another key, or finish a rotation that was interrupted.
 
     The new key is on the disk before the journal has its fingerprint, and becomes the current key after that. Until

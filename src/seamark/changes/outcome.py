@@ -90,8 +90,8 @@ class Progress(Protocol):
         ...
 
 
-class Silent:
-    """Tells nobody."""
+class SilentProgress:
+    """A `Progress` that shows nothing."""
 
     def opened(self, change: str, *, steps: int) -> None:
         """Nobody is told."""

@@ -14,7 +14,7 @@ from seamark.changes.codec import find_masked
 from seamark.changes.effect import ClusterSurvey, Drift, Effect
 from seamark.changes.identity import Identity
 from seamark.changes.step import Precondition, Step, StepData, build_step
-from seamark.core.files import PRIVATE, read_limited, write_whole
+from seamark.core.files import PRIVATE, read_limited, write_atomically
 from seamark.core.secrets import MASK
 from seamark.core.strict_json import StoredFormat, check_format, read_json, read_object, read_text, read_texts
 from seamark.errors import RefusedError, SeamarkError, UsageError
@@ -183,7 +183,7 @@ def write_plan_file(plan: Plan, path: Path) -> None:
 def write_private(text: str, path: Path, *, what: str) -> None:
     """Write a text into a file that is its owner's alone. `what` names it in an error."""
     try:
-        write_whole(text.encode(), path.expanduser().absolute(), mode=PRIVATE)
+        write_atomically(text.encode(), path.expanduser().absolute(), mode=PRIVATE)
     except OSError as error:
         raise SeamarkError(
             f"{what} can't be written: {path}",
@@ -273,7 +273,7 @@ def _is_short(value: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedChange:
     """What a service would do. Nothing has been changed; `fleet.apply` does it.
 
     `steps` hold the secrets of the configs in memory, the plan does not. `print` shows what a person needs to decide,
@@ -318,7 +318,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PlannedStep:
     """A step with its place in the plan: its number, its lane, and what becomes of it after a failure in that lane."""
 
     number: int
@@ -334,10 +334,10 @@ class Task:
         return f"{self.step.subject}#{self.step.aspect}"
 
 
-class Tasks(Sequence[Task]):
-    """The tasks of a plan in order, found by their lane, their subject and their aspect in no time."""
+class PlannedSteps(Sequence[PlannedStep]):
+    """The steps of a plan in order, indexed by lane, subject and aspect."""
 
-    def __init__(self, tasks: Iterable[Task]) -> None:
+    def __init__(self, tasks: Iterable[PlannedStep]) -> None:
         self._tasks = tuple(tasks)
         self._of_lane = _group(self._tasks, lambda task: task.lane)
         self._of_subject = _group(self._tasks, lambda task: task.step.subject)
@@ -346,35 +346,35 @@ class Tasks(Sequence[Task]):
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def __iter__(self) -> Iterator[Task]:
+    def __iter__(self) -> Iterator[PlannedStep]:
         return iter(self._tasks)
 
-    def __getitem__(self, number: int) -> Task:  # type: ignore[override]  # nobody slices a plan
+    def __getitem__(self, number: int) -> PlannedStep:  # type: ignore[override]  # nobody slices a plan
         return self._tasks[number]
 
     @property
-    def lanes(self) -> Mapping[str, tuple[Task, ...]]:
+    def lanes(self) -> Mapping[str, tuple[PlannedStep, ...]]:
         """Every lane with its tasks, in the order of the plan."""
         return self._of_lane
 
-    def of_lane(self, lane: str) -> tuple[Task, ...]:
+    def of_lane(self, lane: str) -> tuple[PlannedStep, ...]:
         """The tasks that stand or fall together."""
         return self._of_lane.get(lane, ())
 
-    def of_subject(self, subject: str) -> tuple[Task, ...]:
+    def of_subject(self, subject: str) -> tuple[PlannedStep, ...]:
         """The tasks that act on one thing."""
         return self._of_subject.get(subject, ())
 
-    def of_aspect(self, aspect: str) -> tuple[Task, ...]:
+    def of_aspect(self, aspect: str) -> tuple[PlannedStep, ...]:
         """The tasks that act on one side of one thing."""
         return self._of_aspect.get(aspect, ())
 
 
-def build_tasks(plan: Plan, steps: Sequence[Step] | None = None) -> Tasks:
+def build_tasks(plan: Plan, steps: Sequence[Step] | None = None) -> PlannedSteps:
     """The plan's steps with their places, in order. `steps` are the same ones with their secrets."""
     chosen = list(steps) if steps is not None else [build_step(data) for data in plan.steps]
-    tasks = Tasks(
-        Task(number, step, data.lane, always=data.always, fallback=data.fallback, insists=data.insists)
+    tasks = PlannedSteps(
+        PlannedStep(number, step, data.lane, always=data.always, fallback=data.fallback, insists=data.insists)
         for number, (step, data) in enumerate(zip(chosen, plan.steps, strict=False))
     )
     # What is applied must be what was shown and is journalled; secrets aside, which neither shows.
@@ -388,8 +388,8 @@ def build_tasks(plan: Plan, steps: Sequence[Step] | None = None) -> Tasks:
     return tasks
 
 
-def _group(tasks: Iterable[Task], key: Callable[[Task], str]) -> dict[str, tuple[Task, ...]]:
-    groups: dict[str, list[Task]] = {}
+def _group(tasks: Iterable[PlannedStep], key: Callable[[PlannedStep], str]) -> dict[str, tuple[PlannedStep, ...]]:
+    groups: dict[str, list[PlannedStep]] = {}
     for task in tasks:
         groups.setdefault(key(task), []).append(task)
     return {name: tuple(group) for name, group in groups.items()}

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from seamark.changes.action import Action, ConfigWrite, Needs, Reads, StepSequence, build_step_data
 from seamark.changes.actor import Actor
 from seamark.changes.effect import Effect
-from seamark.changes.environment import SnapshotWorld, World
+from seamark.changes.environment import Environment, SnapshotEnvironment
 from seamark.changes.identity import Identity
 from seamark.changes.permissions import build_denied
-from seamark.changes.plan import Plan, Planned
+from seamark.changes.plan import Plan, PlannedChange
 from seamark.changes.preconditions import aspect_of, build_precondition, build_sealed, is_expected
 from seamark.changes.step import STEPS, Intent, Precondition, Step
 from seamark.changes.timing import plan_patiently
@@ -223,12 +223,12 @@ class Planner:
     def __init__(
         self,
         context: str,
-        world: World,
+        world: Environment,
         *,
         actor: Actor,
         find_identity: Callable[[Collection[str]], Identity],
         ports: Mapping[Port[Any], Any] | None = None,
-        open_world: Callable[[], World] | None = None,
+        open_world: Callable[[], Environment] | None = None,
     ) -> None:
         """`open_world` opens what one plan reads from, which may keep answers; by default the live `world`."""
         self._context = context
@@ -239,7 +239,7 @@ class Planner:
         self._open_world = open_world or (lambda: world)
 
     @property
-    def world(self) -> World:
+    def world(self) -> Environment:
         """What its steps look at."""
         return self._world
 
@@ -252,7 +252,7 @@ class Planner:
         spec: Mapping[str, Any] | None = None,
         reads: Reads | None = None,
         known: Mapping[int, Any] | None = None,
-    ) -> Planned:
+    ) -> PlannedChange:
         """Create the plan of these actions. Those with nothing to do are left out.
 
         `known` has what is read already, by the number of the action.
@@ -269,7 +269,7 @@ class Planner:
             spec=spec or {},
             identity=self._identify(prepared),
         )
-        return Planned(prepared.fill(plan), prepared.steps, prepared.effects, needs=prepared.needs)
+        return PlannedChange(prepared.fill(plan), prepared.steps, prepared.effects, needs=prepared.needs)
 
     def prepare(
         self, actions: Sequence[Action], reads: Reads | None = None, *, known: Mapping[int, Any] | None = None
@@ -295,7 +295,7 @@ class Planner:
     def open_reads(self, count: int) -> Reads:
         """Return what planning may read. For many actions each cluster is read once."""
         world = self._open_world()
-        return Reads(SnapshotWorld(world) if count > _MANY else world, self._ports)
+        return Reads(SnapshotEnvironment(world) if count > _MANY else world, self._ports)
 
 
 def _build_type_notes(actions: Iterable[Action]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from seamark.changes.environment import SnapshotWorld, World
+from seamark.changes.environment import Environment, SnapshotEnvironment
 from seamark.changes.identity import check_identity
 from seamark.changes.images import build_fingerprint, find_key_names
 from seamark.changes.outcome import GOOD
@@ -25,7 +25,7 @@ POSITION = "position"
 _MANY = 12
 
 
-def build_preconditions(steps: Sequence[Step], world: World) -> tuple[Precondition, ...]:
+def build_preconditions(steps: Sequence[Step], world: Environment) -> tuple[Precondition, ...]:
     """Return what the first step on each aspect of a subject finds. Later steps find what the earlier ones left."""
     first: dict[str, Step] = {}
     for step in steps:
@@ -71,10 +71,10 @@ def aspect_of(step: Step) -> str:
     return spell_aspect(step.subject, step.aspect)
 
 
-def check_preconditions(plan: Plan, steps: Sequence[Step], world: World) -> None:
+def check_preconditions(plan: Plan, steps: Sequence[Step], world: Environment) -> None:
     """Refuse the plan if it is for other clusters, or if something has moved; the error names everything that has."""
     check_identity(plan.identity, world)
-    looking = SnapshotWorld(world) if len(steps) > _MANY else world
+    looking = SnapshotEnvironment(world) if len(steps) > _MANY else world
     present = build_preconditions(steps, looking)
     _check_keys(plan.preconditions, present)
     found = {p.subject: p.expected for p in present}
@@ -85,7 +85,7 @@ def check_preconditions(plan: Plan, steps: Sequence[Step], world: World) -> None
         raise build_stale(moved)
 
 
-def reseal(plan: Plan, steps: Sequence[Step], world: World) -> Plan:
+def reseal(plan: Plan, steps: Sequence[Step], world: Environment) -> Plan:
     """Return a plan that expects what is there now, sealed with the key of this world.
 
     For the undo of a change with a previous key, whose seals no later look can be compared with.

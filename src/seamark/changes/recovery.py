@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from seamark.changes.executor import Executor, write_outcome
-from seamark.changes.history import Past, read_past
+from seamark.changes.history import ChangeHistory, read_past
 from seamark.changes.identity import check_identity
 from seamark.changes.journal import EntryKind, JournalWriter, find_latest_write
 from seamark.changes.outcome import GOOD, ChangeResult
-from seamark.changes.plan import Task, Tasks, build_tasks
+from seamark.changes.plan import PlannedStep, PlannedSteps, build_tasks
 from seamark.changes.preconditions import is_position
-from seamark.changes.run import Settled, Walk, build_moved_on
+from seamark.changes.run import PlanRun, Settled, build_moved_on
 from seamark.changes.step import Outcome
 from seamark.errors import UnknownOutcomeError
 
@@ -57,10 +57,10 @@ class Recovery:
         finally:
             writer.release()
 
-    def _build_walk(self, past: Past, writer: JournalWriter, *, leaving: bool, taken_at: float) -> Walk:
+    def _build_walk(self, past: ChangeHistory, writer: JournalWriter, *, leaving: bool, taken_at: float) -> PlanRun:
         """The change as far as it came: what is in the journal, and what is seen of the step in hand."""
         tasks = build_tasks(past.plan)
-        walk = Walk(tasks, past.plan.preconditions)
+        walk = PlanRun(tasks, past.plan.preconditions)
         fresh: set[str] = set()
         for task in tasks:
             settled = _find_settled(past, tasks, task)
@@ -77,7 +77,14 @@ class Recovery:
         return walk
 
     def _settle(
-        self, past: Past, task: Task, writer: JournalWriter, *, again: bool, walk: Walk, taken_at: float
+        self,
+        past: ChangeHistory,
+        task: PlannedStep,
+        writer: JournalWriter,
+        *,
+        again: bool,
+        walk: PlanRun,
+        taken_at: float,
     ) -> Settled | None:
         """Look what became of a step whose outcome nobody knows. None if it is to be done anew: see `again`."""
         intent, entry = past.intents[task.number]
@@ -109,7 +116,7 @@ class Recovery:
         past.outcomes[task.number] = settled[0]
         return settled
 
-    def _is_still_quiesced(self, past: Past, walk: Walk, task: Task) -> bool:
+    def _is_still_quiesced(self, past: ChangeHistory, walk: PlanRun, task: PlannedStep) -> bool:
         """Whether an owner whose position was to be written is still as the steps before the write left it.
 
         One that runs again reads on from what was written, and can be back where it was before the write. It is started
@@ -121,7 +128,7 @@ class Recovery:
             if past.outcomes.get(other.number) in GOOD
         )
 
-    def _check_premise(self, past: Past, task: Task, walk: Walk, writer: JournalWriter) -> None:
+    def _check_premise(self, past: ChangeHistory, task: PlannedStep, walk: PlanRun, writer: JournalWriter) -> None:
         """What was done before the crash must still stand, or the rest has lost its ground."""
         intent = past.intent_of(task.number)
         if intent is None or task.step.drifts or _is_let_go(past, walk.tasks, task):
@@ -138,7 +145,7 @@ class Recovery:
             write_outcome(writer, task, (outcome, error))
 
 
-def _find_settled(past: Past, tasks: Tasks, task: Task) -> Settled | None:
+def _find_settled(past: ChangeHistory, tasks: PlannedSteps, task: PlannedStep) -> Settled | None:
     """How a step ended as far as the journal knows; None if it was not begun or nobody knows how it ended."""
     outcome = past.outcomes.get(task.number)
     if outcome is None or (outcome is Outcome.DID_NOT_HAPPEN and (task.always or task.insists)):
@@ -150,7 +157,7 @@ def _find_settled(past: Past, tasks: Tasks, task: Task) -> Settled | None:
     return None
 
 
-def _is_acted_upon(past: Past, tasks: Tasks, task: Task) -> bool:
+def _is_acted_upon(past: ChangeHistory, tasks: PlannedSteps, task: PlannedStep) -> bool:
     """Whether a later step acted on the same thing: then what is seen now says nothing about this one."""
     return any(
         other.number > task.number and (other.number in past.intents or past.outcomes.get(other.number) in GOOD)
@@ -158,7 +165,7 @@ def _is_acted_upon(past: Past, tasks: Tasks, task: Task) -> bool:
     )
 
 
-def _is_passed(past: Past, tasks: Tasks, task: Task) -> bool:
+def _is_passed(past: ChangeHistory, tasks: PlannedSteps, task: PlannedStep) -> bool:
     """Whether something behind it in its lane was begun: then the lane was wound up, and its own place has passed."""
     return any(
         other.number > task.number and (other.number in past.outcomes or other.number in past.intents)
@@ -166,13 +173,13 @@ def _is_passed(past: Past, tasks: Tasks, task: Task) -> bool:
     )
 
 
-def _is_let_go(past: Past, tasks: Tasks, task: Task) -> bool:
+def _is_let_go(past: ChangeHistory, tasks: PlannedSteps, task: PlannedStep) -> bool:
     """Whether it is a position whose owner may run again: then it has moved on by itself."""
     later = (other for other in tasks.of_lane(task.lane) if other.number > task.number)
     return is_position(task.step) and any(other.step.acts and other.number in past.intents for other in later)
 
 
-def _find_premises(past: Past, walk: Walk) -> Iterator[Task]:
+def _find_premises(past: ChangeHistory, walk: PlanRun) -> Iterator[PlannedStep]:
     """The newest good step of each aspect, where its lane goes on from it or the change's end would claim it."""
     broken = {walk.tasks[result.number].lane for result in walk.results if result.outcome not in GOOD}
     # A way back that nobody needed is not part of what is left.

@@ -14,7 +14,7 @@ from typing import Any
 
 from seamark.changes.actor import Actor
 from seamark.changes.images import find_key_names
-from seamark.changes.journal import Ending, Entry, EntryKind, Journal, Opening
+from seamark.changes.journal import Ending, Entry, EntryKind, JournalPort, Opening
 from seamark.changes.locks import plan_lock
 from seamark.changes.plan import Plan
 from seamark.changes.signing import KeyRing, check_signatures
@@ -30,7 +30,7 @@ class Registrations:
 
     def __init__(
         self,
-        journal: Callable[[], Journal],
+        journal: Callable[[], JournalPort],
         *,
         actor: Actor,
         find_keys: Callable[[], KeyRing],

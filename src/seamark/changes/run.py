@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from seamark.changes.environment import World
+from seamark.changes.environment import Environment
 from seamark.changes.journal import Ending, Entry, EntryKind, JournalWriter
 from seamark.changes.outcome import GOOD, UNSETTLED, Progress, StepResult, build_ending
-from seamark.changes.plan import Task, Tasks
+from seamark.changes.plan import PlannedStep, PlannedSteps
 from seamark.changes.preconditions import Expectations, is_position
 from seamark.changes.step import Intent, Observed, Outcome, Precondition, Step
 from seamark.changes.timing import ChangeTiming, Pace
@@ -39,7 +39,7 @@ class _Waiting:
 
 
 @dataclass(slots=True)
-class SharedPen:
+class BatchingJournalWriter:
     """A `JournalWriter` for many threads. An entry costs a round trip to brokers or disk; so those that wait share one.
 
     Whoever comes first writes for all that came meanwhile. Each `append` returns when its own entry is durable.
@@ -98,10 +98,10 @@ Settled = tuple[Outcome, SeamarkError | None]
 _DECIDE = "look at it, then decide: seamark journal resume or seamark journal undo"
 
 
-class Settler:
+class OutcomeResolver:
     """Looks at what a step did until its outcome is known, or the time for it is over."""
 
-    def __init__(self, world: World, *, timing: ChangeTiming, progress: Progress) -> None:
+    def __init__(self, world: Environment, *, timing: ChangeTiming, progress: Progress) -> None:
         self._world = world
         self._timing = timing
         self._progress = progress
@@ -224,16 +224,16 @@ def build_unreadable(step: Step, cause: str) -> SeamarkError:
 _ACTED = frozenset({Outcome.DONE, Outcome.UNKNOWN, Outcome.FOREIGN})
 
 
-class Walk:
-    """One way through a plan's tasks. A resumed change begins with the results that it already has.
+class PlanRun:
+    """One run through the steps of a plan. A resumed change begins with the results that it already has.
 
     Lanes may be walked at the same time: each thread writes the results of its own lane only, one key at a time, and
     nothing here goes through all results while that is going on.
     """
 
-    def __init__(self, tasks: Iterable[Task], preconditions: Iterable[Precondition] = ()) -> None:
-        self.tasks = tasks if isinstance(tasks, Tasks) else Tasks(tasks)
-        self.left: list[Task] = []
+    def __init__(self, tasks: Iterable[PlannedStep], preconditions: Iterable[Precondition] = ()) -> None:
+        self.tasks = tasks if isinstance(tasks, PlannedSteps) else PlannedSteps(tasks)
+        self.left: list[PlannedStep] = []
         self._results: dict[int, StepResult] = {}
         self._half: dict[int, Intent] = {}
         self._intents: dict[int, Intent] = {}
@@ -246,17 +246,17 @@ class Walk:
         """What is known, in the order of the plan."""
         return tuple(self._results[number] for number in sorted(self._results))
 
-    def remaining(self) -> Iterator[Task]:
+    def remaining(self) -> Iterator[PlannedStep]:
         """The tasks without a result, in order."""
         return (task for task in self.tasks if task.number not in self._results)
 
-    def has_result(self, task: Task) -> bool:
+    def has_result(self, task: PlannedStep) -> bool:
         """Whether it is known how a task ended."""
         return task.number in self._results
 
     def record(
         self,
-        task: Task,
+        task: PlannedStep,
         outcome: Outcome,
         *,
         intent: Intent | None = None,
@@ -282,19 +282,19 @@ class Walk:
         self._results[task.number] = result
         return result
 
-    def repeat(self, task: Task, intent: Intent) -> None:
+    def repeat(self, task: PlannedStep, intent: Intent) -> None:
         """Take in that a part of what a task writes is written, and all of it shall be written again."""
         self._half[task.number] = intent
 
-    def find_half(self, task: Task) -> Intent | None:
+    def find_half(self, task: PlannedStep) -> Intent | None:
         """What a task that is to be written again wanted, and found before it wrote anything."""
         return self._half.get(task.number)
 
-    def can_repeat(self, task: Task) -> bool:
+    def can_repeat(self, task: PlannedStep) -> bool:
         """Whether it is made sure anew, before a task writes again, that nobody else does: by itself, or by a look."""
         return task.step.proves or any(_is_proof(look) for look in self._find_looks(task, is_repeated=True))
 
-    def leave(self, task: Task) -> None:
+    def leave(self, task: PlannedStep) -> None:
         """Take in that a task is not done. Of one that is half written, nobody can say that nothing happened."""
         half = self._half.get(task.number)
         if half is None:
@@ -302,26 +302,26 @@ class Walk:
         else:
             self.record(task, Outcome.UNKNOWN, intent=half, error=build_half(task.step))
 
-    def is_met(self, task: Task, intent: Intent) -> bool:
+    def is_met(self, task: PlannedStep, intent: Intent) -> bool:
         """Whether a task has nothing to do."""
         return self._expectations.is_met(task.step, intent)
 
-    def is_unsure(self, task: Task) -> bool:
+    def is_unsure(self, task: PlannedStep) -> bool:
         """Whether what a task finds may be older than what an earlier one did."""
         return self._expectations.is_unsure(task.step)
 
-    def has_acted(self, task: Task) -> bool:
+    def has_acted(self, task: PlannedStep) -> bool:
         """Whether the change may have changed what this task is about: then it is answerable for it."""
         others = (
             self._results[other.number] for other in self.tasks.of_aspect(task.aspect) if self._is_other(task, other)
         )
         return any(result.outcome in _ACTED or isinstance(result.error, UnknownOutcomeError) for result in others)
 
-    def allows(self, task: Task, intent: Intent) -> bool:
+    def allows(self, task: PlannedStep, intent: Intent) -> bool:
         """Whether a task finds what the plan or the steps before it left."""
         return self._expectations.allow(task.step, intent)
 
-    def is_due(self, task: Task, *, winding_up: bool) -> bool:
+    def is_due(self, task: PlannedStep, *, winding_up: bool) -> bool:
         """Whether a task is to be done now. Of a lane that was begun, the `always` ones are done in any case."""
         lane = self.tasks.of_lane(task.lane)
         if task.fallback:
@@ -335,14 +335,14 @@ class Walk:
         passed = any(other.number > task.number and other.number in self._results for other in lane)
         return not (winding_up or passed or any(result.outcome not in GOOD for result in results))
 
-    def find_looks(self, task: Task) -> list[Task]:
+    def find_looks(self, task: PlannedStep) -> list[PlannedStep]:
         """The good looks that a task relies on: those between the act before it in its lane and itself.
 
         One that writes again relies on every proof before it: it may be of a process that is long gone.
         """
         return self._find_looks(task, is_repeated=task.number in self._half)
 
-    def find_quiescing(self, write: Task) -> list[tuple[Task, Intent]]:
+    def find_quiescing(self, write: PlannedStep) -> list[tuple[PlannedStep, Intent]]:
         """Return the acts that quiesced the owner of offsets before they were written, with their intents.
 
         While these acts stand, the owner's offsets show whether the write was carried out.
@@ -357,7 +357,7 @@ class Walk:
             and not is_position(other.step)
         ]
 
-    def find_undecided(self, task: Task) -> list[tuple[Task, Intent]]:
+    def find_undecided(self, task: PlannedStep) -> list[tuple[PlannedStep, Intent]]:
         """Return the writes of offsets with unknown outcomes that no look can decide after `task`, with their intents.
 
         `task` reverses an act that quiesced their owner: it starts a connector, whose tasks then store offsets.
@@ -370,7 +370,7 @@ class Walk:
             and any(before.aspect == task.aspect for before, _ in self.find_quiescing(other))
         ]
 
-    def is_good(self, task: Task) -> bool:
+    def is_good(self, task: PlannedStep) -> bool:
         """Whether a task ended well."""
         return task.number in self._results and self._results[task.number].outcome in GOOD
 
@@ -379,12 +379,12 @@ class Walk:
         results = (self._results.get(task.number) for task in self.tasks.of_lane(lane))
         return any(result is not None and result.outcome not in GOOD for result in results)
 
-    def unsettled(self, *, leaving: bool = False) -> list[Task]:
+    def unsettled(self, *, leaving: bool = False) -> list[PlannedStep]:
         """The tasks that keep the change open. Whoever leaves it as it is accepts what somebody else did."""
         known = (task for task in self.tasks if task.number in self._results or task.number in self._half)
         return [task for task in known if not self._is_settled(task, leaving=leaving)]
 
-    def is_superseded(self, task: Task) -> bool:
+    def is_superseded(self, task: PlannedStep) -> bool:
         """Whether a later task of the same aspect made sure what it looks like now."""
         return any(other.number > task.number and self.is_good(other) for other in self.tasks.of_aspect(task.aspect))
 
@@ -392,9 +392,9 @@ class Walk:
         """How the change ends if it is closed now."""
         return build_ending(self.results, left=bool(self.left))
 
-    def _find_looks(self, task: Task, *, is_repeated: bool) -> list[Task]:
+    def _find_looks(self, task: PlannedStep, *, is_repeated: bool) -> list[PlannedStep]:
         before = [other for other in self.tasks.of_lane(task.lane) if other.number < task.number]
-        looks: list[Task] = []
+        looks: list[PlannedStep] = []
         is_near = True
         for other in reversed(before):
             is_near = is_near and not other.step.acts
@@ -402,7 +402,7 @@ class Walk:
                 looks.append(other)
         return looks[::-1]
 
-    def _is_settled(self, task: Task, *, leaving: bool) -> bool:
+    def _is_settled(self, task: PlannedStep, *, leaving: bool) -> bool:
         if self.is_good(task) or self.is_superseded(task):
             return True
         if task.number not in self._results:
@@ -414,10 +414,10 @@ class Walk:
             return not (task.insists or (task.always and self.has_acted(task)))
         return leaving and outcome is Outcome.FOREIGN
 
-    def _is_other(self, task: Task, other: Task) -> bool:
+    def _is_other(self, task: PlannedStep, other: PlannedStep) -> bool:
         return other.number != task.number and other.number in self._results
 
-    def _is_fallen(self, before: Sequence[Task]) -> bool:
+    def _is_fallen(self, before: Sequence[PlannedStep]) -> bool:
         """Whether a lane did something, then failed for certain, and its way back has worked so far."""
         main = [
             self._results[task.number].outcome for task in before if not task.fallback and task.number in self._results
@@ -428,7 +428,7 @@ class Walk:
         is_ours = Outcome.DONE in main and not any(outcome in UNSETTLED for outcome in main)
         return failed and is_ours and all(result is not None and result.outcome in GOOD for result in back)
 
-    def _is_undecided(self, task: Task) -> bool:
+    def _is_undecided(self, task: PlannedStep) -> bool:
         result = self._results.get(task.number)
         if result is None or result.outcome is not Outcome.UNKNOWN or task.number not in self._intents:
             return False
@@ -444,7 +444,7 @@ def build_half(step: Step) -> SeamarkError:
     )
 
 
-def _is_proof(task: Task) -> bool:
+def _is_proof(task: PlannedStep) -> bool:
     return not task.step.acts and task.step.proves
 
 
@@ -458,7 +458,9 @@ class Lanes:
     `run` does one task. `is_stopping` says whether somebody wants the change to end early.
     """
 
-    def __init__(self, walk: Walk, *, pace: Pace, run: Callable[[Task], None], is_stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self, walk: PlanRun, *, pace: Pace, run: Callable[[PlannedStep], None], is_stopping: Callable[[], bool]
+    ) -> None:
         self._walk = walk
         self._pace = pace
         self._run = run
@@ -469,7 +471,7 @@ class Lanes:
         self._is_broken_off = False
 
     def go(self) -> None:
-        """Walk every lane to its end. What `run` raises ends the walk: nothing new is begun, then it is raised."""
+        """Run every lane to its end. What `run` raises ends the run: no further step is begun, then it is raised."""
         remaining = dict.fromkeys(task.lane for task in self._walk.remaining())
         self._canary = frozenset([lane for lane in remaining if not _is_topic(lane)][: self._pace.canary])
         for is_topic, phase in self._split(list(self._walk.tasks.lanes)):
@@ -509,7 +511,7 @@ class Lanes:
             if not self._walk.has_result(task):
                 self._go_one(task)
 
-    def _go_one(self, task: Task) -> None:
+    def _go_one(self, task: PlannedStep) -> None:
         if self._walk.is_due(task, winding_up=self._is_winding_up()):
             self._run(task)
             if self._walk.is_failed(task.lane):

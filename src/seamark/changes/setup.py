@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seamark.changes.journal import Journal
+from seamark.changes.journal import JournalPort
 from seamark.errors import JournalError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from seamark.kafka.topics import TopicSpec
 
 
-def open_journal(context: Context) -> Journal:
+def open_journal(context: Context) -> JournalPort:
     """The journal that the context names."""
     from seamark.context import JournalKind  # noqa: PLC0415
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from seamark.changes.environment import Clock, World
-from seamark.changes.journal import Entry, EntryKind, Head, Journal, JournalWriter, KeyRecord, Opening
+from seamark.changes.environment import Clock, Environment
+from seamark.changes.journal import Entry, EntryKind, Head, JournalPort, JournalWriter, KeyRecord, Opening
 from seamark.core.refs import Port
 from seamark.errors import LockedError, RefusedError, TamperedJournalError
 
@@ -67,10 +67,10 @@ class KeyRing:
 
 
 @dataclass(frozen=True, slots=True)
-class SealingWorld:
-    """A `World` that seals with another key: for comparing with images that were sealed with it."""
+class SealingEnvironment:
+    """An `Environment` that seals with another key: for comparing with images that were sealed with it."""
 
-    _world: World
+    _world: Environment
     _key: SealKey
 
     @property
@@ -188,14 +188,14 @@ Seal = Callable[[str], str]
 
 
 class SignedJournal:
-    """A `Journal` that signs what is written to another one. `find_keys` is called when something is signed."""
+    """A `JournalPort` that signs what is written to another one. `find_keys` is called when something is signed."""
 
-    def __init__(self, journal: Journal, find_keys: Callable[[], KeyRing]) -> None:
+    def __init__(self, journal: JournalPort, find_keys: Callable[[], KeyRing]) -> None:
         self._journal = journal
         self._find_keys = find_keys
 
     def begin(self, opening: Opening) -> JournalWriter:
-        """See `Journal.begin`."""
+        """See `JournalPort.begin`."""
         body = {**opening.body, "title": opening.title, "locks": list(opening.locks)}
         key = self._find_keys().current
         signature = _sign(key.seal, opening.change, 0, EntryKind.OPEN, body)
@@ -206,7 +206,7 @@ class SignedJournal:
     def take_over(
         self, change: str, *, nonce: str, by: str, at: str, expected_nonce: str | None = None
     ) -> JournalWriter:
-        """See `Journal.take_over`. The entry of a takeover isn't signed: it names the new holder only.
+        """See `JournalPort.take_over`. The entry of a takeover isn't signed: it names the new holder only.
 
         Signatures are checked under the lock, because an entry may have been added since the change was read.
 
@@ -223,27 +223,27 @@ class SignedJournal:
         return _SignedWriter(writer, key.seal)
 
     def read(self, change: str) -> tuple[Entry, ...]:
-        """See `Journal.read`. Signatures are not checked: anybody may look."""
+        """See `JournalPort.read`. Signatures are not checked: anybody may look."""
         return self._journal.read(change)
 
     def heads(self, *, limit: int | None = None) -> tuple[Head, ...]:
-        """See `Journal.heads`."""
+        """See `JournalPort.heads`."""
         return self._journal.heads(limit=limit)
 
     def open_heads(self) -> tuple[Head, ...]:
-        """See `Journal.open_heads`."""
+        """See `JournalPort.open_heads`."""
         return self._journal.open_heads()
 
     def read_key(self) -> KeyRecord | None:
-        """See `Journal.read_key`."""
+        """See `JournalPort.read_key`."""
         return self._journal.read_key()
 
     def record_key(self, record: KeyRecord) -> None:
-        """See `Journal.record_key`."""
+        """See `JournalPort.record_key`."""
         self._journal.record_key(record)
 
     def close(self) -> None:
-        """See `Journal.close`."""
+        """See `JournalPort.close`."""
         self._journal.close()
 
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from seamark.changes.action import Action, Reads
 from seamark.changes.effect import ClusterSurvey, Drift, Effect
-from seamark.changes.environment import World
-from seamark.changes.plan import Planned
-from seamark.core.files import Place
+from seamark.changes.environment import Environment
+from seamark.changes.plan import PlannedChange
+from seamark.core.files import FileLocation
+from seamark.core.refs import parse_subject
 from seamark.errors import SpecError
 from seamark.report.words import render_names
 
@@ -43,7 +44,7 @@ class SpecTable(Protocol):
         """Return the key itself: tables of named entries have their names as keys."""
         ...
 
-    def find_place(self, key: str) -> Place:
+    def find_place(self, key: str) -> FileLocation:
         """Return where the key is."""
         ...
 
@@ -110,7 +111,7 @@ class Declaration(Protocol):
     def name(self) -> str: ...
 
     @property
-    def place(self) -> Place: ...
+    def place(self) -> FileLocation: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class SpecClaim:
     change: str
 
 
-class SpecOwnership(Protocol):
+class OwnershipPort(Protocol):
     """What the spec of a plan owns, and what other specs own. Keys are owners, as `core.refs` spells them."""
 
     @property
@@ -148,7 +149,7 @@ class SectionRequest:
     """
 
     reads: Reads
-    ownership: SpecOwnership
+    ownership: OwnershipPort
     adopt: bool = False
     names: tuple[str, ...] = ()
     prune: bool = False
@@ -173,7 +174,7 @@ class SectionPlan:
     drifts: tuple[Drift, ...] = ()
     survey: tuple[ClusterSurvey, ...] = ()
     gone: frozenset[str] = frozenset()
-    world: World | None = field(default=None, repr=False)
+    world: Environment | None = field(default=None, repr=False)
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -196,7 +197,7 @@ class SpecKind(ABC, Generic[D]):
     kind that `takes_names` plans a part of its section by `SectionRequest.names`; the others are left out of such a
     plan. `kept` says what `destroy` leaves of a kind that it doesn't delete.
 
-    Resources of an `is_owned` kind belong to the spec that declared them: `SpecOwnership` has them as NOUN/NAME, so
+    Resources of an `is_owned` kind belong to the spec that declared them: `OwnershipPort` has them as NOUN/NAME, so
     that `plan` can remove what left the files. Their steps have that subject, and the trait `declares`. Connectors are
     owned as CLUSTER/NAME.
     """
@@ -230,7 +231,7 @@ class SpecKind(ABC, Generic[D]):
         names = render_names([one.name for one in wanted])
         return SectionPlan(notes=(f"{self.section} {self.kept}: {names}",)) if wanted else SectionPlan()
 
-    def check_plan(self, planned: Planned, part: SectionPlan, request: SectionRequest) -> tuple[str, ...]:
+    def check_plan(self, planned: PlannedChange, part: SectionPlan, request: SectionRequest) -> tuple[str, ...]:
         """Check a complete plan, of which the kind planned a part. Returns more notes.
 
         Raises:
@@ -257,7 +258,7 @@ class SectionKind(SpecKind[D]):
             SpecError: an entry is invalid.
         """
 
-    def build_from_program(self, name: str, place: Place, fields: Mapping[str, Any]) -> D | None:
+    def build_from_program(self, name: str, place: FileLocation, fields: Mapping[str, Any]) -> D | None:
         """Return what a spec program declares by a `Resource` of this noun; None if its fields are invalid."""
         del name, place, fields
         return None
@@ -285,8 +286,8 @@ def list_spec_kinds() -> tuple[SpecKind[Any], ...]:
 
 def is_connector_owner(owner: str) -> bool:
     """Return whether an owner that a spec has is a connector: CLUSTER/NAME, and not NOUN/NAME of another kind."""
-    prefix = owner.partition("/")[0]
-    return all(prefix != kind.noun for kind in _KINDS.values() if kind.is_owned)
+    noun = parse_subject(owner).kind
+    return all(noun != kind.noun for kind in _KINDS.values() if kind.is_owned)
 
 
 # JSON Schema for editors. A text with a slot can stand for any value that is checked after it is filled in.

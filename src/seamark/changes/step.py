@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self, TypeVar
 
 from seamark.changes.codec import decode_fields, encode_fields
-from seamark.changes.environment import World
+from seamark.changes.environment import Environment
 from seamark.changes.outcome import Outcome
 from seamark.core.offsets import Offset
 from seamark.core.strict_json import read_text, read_truth
@@ -162,7 +162,7 @@ class Step(ABC):
     acts: ClassVar[bool] = True
     # Whether a check writes while it checks, such as a fence in a ledger: then it has an intent, too.
     writes: ClassVar[bool] = False
-    # Whether what it writes is absolute, so that a partial write may be repeated as a whole (`Settler.is_half`).
+    # Whether it writes absolute values, so that a partial write may be repeated as a whole (`OutcomeResolver.is_half`).
     repeats: ClassVar[bool] = False
     # Whether it proves that nothing else writes: right before it acts or, for a check, before the steps after it.
     proves: ClassVar[bool] = False
@@ -190,18 +190,18 @@ class Step(ABC):
         """Return what it does to the running system, in a few words."""
 
     @abstractmethod
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         """Read the present state, and return it with the wanted one. Changes nothing."""
 
     @abstractmethod
-    def perform(self, world: World, intent: Intent) -> str | None:
+    def perform(self, world: Environment, intent: Intent) -> str | None:
         """Act. Errors say whether it happened: UnknownOutcomeError and JournalError aside, it did not.
 
         It may return what it saw or did in a few words, for people and the journal.
         """
 
     @abstractmethod
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         """Compare the running system with the intent: is it as intended, as before, in between, or neither?"""
 
     @abstractmethod

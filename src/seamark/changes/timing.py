@@ -50,7 +50,7 @@ REBALANCE_SECONDS = 60.0
 PLAN_SECONDS = 20.0
 
 
-def ask_again(
+def retry_while(
     ask: Callable[[], T],
     clock: Clock,
     *,
@@ -76,8 +76,8 @@ def plan_patiently(ask: Callable[[], T], clock: Clock) -> T:
     limit: Connect answers 500 or 409 for as long as a rebalance is expected, and many changes at once keep it going.
     A cluster that doesn't answer at all is no `DeadlineError` and isn't waited for.
     """
-    return ask_again(
-        lambda: ask_again(ask, clock, seconds=PLAN_SECONDS, on=UnsettledError),
+    return retry_while(
+        lambda: retry_while(ask, clock, seconds=PLAN_SECONDS, on=UnsettledError),
         clock,
         seconds=REBALANCE_SECONDS,
         on=DeadlineError,

@@ -8,10 +8,10 @@ from typing import Any
 
 from seamark.changes.action import Action, ActionHistory, PastStep, Reads
 from seamark.changes.actor import Actor
-from seamark.changes.history import Past
+from seamark.changes.history import ChangeHistory
 from seamark.changes.images import build_fingerprint
 from seamark.changes.outcome import GOOD
-from seamark.changes.plan import Plan, Task, Tasks, build_tasks
+from seamark.changes.plan import Plan, PlannedStep, PlannedSteps, build_tasks
 from seamark.changes.planner import Prepared, build_preconditions
 from seamark.changes.planner import prepare as prepare_actions
 from seamark.changes.preconditions import BEFORE, aspect_of, build_stale
@@ -50,7 +50,7 @@ class UndoDraft:
         )
 
 
-def build_undo_draft(past: Past, *, change: str) -> UndoDraft:
+def build_undo_draft(past: ChangeHistory, *, change: str) -> UndoDraft:
     """Build the actions that take back what lasts of a change.
 
     Raises:
@@ -104,7 +104,7 @@ def build_not_undoable(change: str, reasons: Sequence[str]) -> RefusedError:
     )
 
 
-def _find_left(past: Past, tasks: Tasks, touched: Collection[str]) -> dict[str, str | None]:
+def _find_left(past: ChangeHistory, tasks: PlannedSteps, touched: Collection[str]) -> dict[str, str | None]:
     """Return what the change left of each aspect that it touched, as far as that is known."""
     left: dict[str, str | None] = {}
     for task in tasks:
@@ -123,7 +123,7 @@ def _find_left(past: Past, tasks: Tasks, touched: Collection[str]) -> dict[str, 
 
 
 def build_undo_plan(
-    past: Past, *, change: str, reads: Reads, actor: Actor, prepare: Prepare = prepare_actions
+    past: ChangeHistory, *, change: str, reads: Reads, actor: Actor, prepare: Prepare = prepare_actions
 ) -> tuple[Plan, Prepared]:
     """Plan the undo of a closed change.
 
@@ -170,10 +170,10 @@ def _refuse_reached(prepared: Prepared) -> None:
         raise build_stale(moved)
 
 
-def _find_lasting(past: Past, tasks: Sequence[Task]) -> list[Task]:
+def _find_lasting(past: ChangeHistory, tasks: Sequence[PlannedStep]) -> list[PlannedStep]:
     """The tasks to take back. A lane that left everything as it found it needs no undo: stop and start alone do not."""
     acted = [task for task in tasks if task.number in past.intents and past.outcomes.get(task.number) in _TAKEN_BACK]
-    lanes: dict[str, list[Task]] = {}
+    lanes: dict[str, list[PlannedStep]] = {}
     for task in acted:
         lanes.setdefault(task.lane, []).append(task)
     # What was found to be so already counts as well: somebody else may have put it back.
@@ -182,20 +182,20 @@ def _find_lasting(past: Past, tasks: Sequence[Task]) -> list[Task]:
     return [task for task in acted if task.lane in lasting]
 
 
-def _is_even(past: Past, acted: Sequence[Task], ends: Mapping[str, Task]) -> bool:
+def _is_even(past: ChangeHistory, acted: Sequence[PlannedStep], ends: Mapping[str, PlannedStep]) -> bool:
     first: dict[str, Intent] = {}
     for task in acted:
         first.setdefault(task.aspect, past.intents[task.number][0])
     return all(_leaves(past, ends[aspect], intent.before) for aspect, intent in first.items())
 
 
-def _leaves(past: Past, task: Task, image: Any) -> bool:
+def _leaves(past: ChangeHistory, task: PlannedStep, image: Any) -> bool:
     """Whether a task is known to have left this image."""
     intent = past.intent_of(task.number)
     return past.outcomes[task.number] in GOOD and intent is not None and bool(intent.after == image)
 
 
-def _build_notes(past: Past, tasks: Sequence[Task]) -> tuple[str, ...]:
+def _build_notes(past: ChangeHistory, tasks: Sequence[PlannedStep]) -> tuple[str, ...]:
     return tuple(
         f"the {task.step.aspect} of {task.step.subject} is left alone: somebody else changed it during the change"
         for task in tasks

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
-from seamark.changes.effect import ClusterSurvey, Drift, DriftField, Effect, FieldChange, Sign
+from seamark.changes.effect import ChangeKind, ClusterSurvey, Drift, DriftField, Effect, FieldChange
 from seamark.changes.journal import Ending
 from seamark.changes.outcome import ChangeResult, Outcome, StepResult
 from seamark.changes.step import StepData
@@ -19,8 +19,8 @@ from seamark.report.terminal import build_error_body
 from seamark.report.text import Line, Screen, Span, Style, line
 from seamark.report.words import render_count, render_duration, render_number
 
-_STYLES = {Sign.CREATE: Style.GOOD, Sign.CHANGE: Style.WARN, Sign.DELETE: Style.BAD}
-_WORDS = {Sign.CREATE: "create", Sign.CHANGE: "change", Sign.DELETE: "delete"}
+_STYLES = {ChangeKind.CREATE: Style.GOOD, ChangeKind.CHANGE: Style.WARN, ChangeKind.DELETE: Style.BAD}
+_WORDS = {ChangeKind.CREATE: "create", ChangeKind.CHANGE: "change", ChangeKind.DELETE: "delete"}
 _INDENT = " " * 6
 # Nobody reads every field of a hundred connectors; every connector has its line all the same.
 _LARGE_PLAN = 50
@@ -101,7 +101,7 @@ def build_plan_view(
 def _build_items(effects: Sequence[Effect]) -> list[dict[str, Any]]:
     """The effects for programs; what becomes of the data only where positions move."""
     return [
-        {**item, **({"outlook": list(effect.outlook)} if effect.outlook else {})}
+        {**item, **({"outlook": list(effect.consequences)} if effect.consequences else {})}
         for effect, item in zip(effects, EFFECT_LISTING.build_items(effects), strict=True)
     ]
 
@@ -229,16 +229,16 @@ def _render_drift(field: DriftField) -> str:
 
 def _build_effect(effect: Effect, *, width: int, screen: Screen, is_large: bool) -> list[Line]:
     lines = [line("  ", Span(effect.sign, _STYLES[effect.sign]), f" {effect.subject:<{width}}   ", effect.words)]
-    outlook = [line(f"{_INDENT}{words}") for words in effect.outlook]
+    consequences = [line(f"{_INDENT}{words}") for words in effect.consequences]
     # A new connector has nothing to be compared with; who wants its whole config says so.
-    if effect.sign is Sign.CREATE and not screen.wide:
-        return [*lines, *outlook]
+    if effect.sign is ChangeKind.CREATE and not screen.wide:
+        return [*lines, *consequences]
     fields = effect.fields[:_SHOWN_FIELDS] if is_large and not screen.wide else effect.fields
     keys = max((len(found.key) for found in fields), default=0)
     lines += [_build_row(found.key, render_field(found), keys, screen) for found in fields]
     if len(fields) < len(effect.fields):
         lines.append(line(f"{_INDENT}… {render_count(len(effect.fields) - len(fields), 'field')} more: -o wide"))
-    return [*lines, *outlook]
+    return [*lines, *consequences]
 
 
 def _build_row(key: str, value: str, width: int, screen: Screen) -> Line:
@@ -264,7 +264,7 @@ def _build_summary(effects: Sequence[Effect], *, is_whole: bool) -> str:
     counts = [f"{render_number(found[sign])} to {word}" for sign, word in _WORDS.items() if found[sign] or is_whole]
     tasks = sum(effect.tasks for effect in effects)
     # How many tasks a new connector really makes is its plugin's decision.
-    bound = "Up to " if any(effect.sign is Sign.CREATE and effect.tasks > 1 for effect in effects) else ""
+    bound = "Up to " if any(effect.sign is ChangeKind.CREATE and effect.tasks > 1 for effect in effects) else ""
     moved = (
         f" {bound}{render_count(tasks, 'task')} start{'s' if tasks == 1 else ''} or restart{'s' if tasks == 1 else ''}."
     )
@@ -272,7 +272,7 @@ def _build_summary(effects: Sequence[Effect], *, is_whole: bool) -> str:
 
 
 def _build_legend(effects: Sequence[Effect]) -> str:
-    used = [sign for sign in Sign if any(effect.sign is sign for effect in effects)]
+    used = [sign for sign in ChangeKind if any(effect.sign is sign for effect in effects)]
     return "  ".join(f"{sign} {_WORDS[sign]}" for sign in used)
 
 

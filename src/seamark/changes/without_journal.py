@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from seamark.changes.environment import World
-from seamark.changes.plan import Task
-from seamark.changes.run import Settler, Walk
+from seamark.changes.environment import Environment
+from seamark.changes.plan import PlannedStep
+from seamark.changes.run import OutcomeResolver, PlanRun
 from seamark.changes.step import Intent, Outcome
-from seamark.changes.timing import ChangeTiming, ask_again
+from seamark.changes.timing import ChangeTiming, retry_while
 from seamark.core.strict_json import StoredFormat
 from seamark.core.time import Deadline, limit_requests
 from seamark.errors import DeadlineError, JournalError, SeamarkError, UnknownOutcomeError
@@ -87,13 +87,15 @@ class WithoutJournal:
     Not for a holder that was fenced: somebody else has the change, and does this.
     """
 
-    def __init__(self, world: World, settler: Settler, *, timing: ChangeTiming, spool: Spool | None) -> None:
+    def __init__(
+        self, world: Environment, settler: OutcomeResolver, *, timing: ChangeTiming, spool: Spool | None
+    ) -> None:
         self._world = world
         self._settler = settler
         self._timing = timing
         self._spool = spool
 
-    def restore(self, walk: Walk, change: str, *, by: str, failure: JournalError) -> JournalError:
+    def restore(self, walk: PlanRun, change: str, *, by: str, failure: JournalError) -> JournalError:
         """Do what must always be done in the lanes that were begun; the error to raise says what became of it."""
         failed_at = self._world.clock.now()
         due = [task for task in walk.remaining() if task.always and walk.is_due(task, winding_up=True)]
@@ -110,11 +112,11 @@ class WithoutJournal:
                 left.append(f"{task.step.describe()} ({error.message})")
         return _build_error(failure, change, done=done, left=left, files=files)
 
-    def _restore_one(self, task: Task, walk: Walk, change: str, *, by: str, failed_at: float) -> str | None:
+    def _restore_one(self, task: PlannedStep, walk: PlanRun, change: str, *, by: str, failed_at: float) -> str | None:
         step = task.step
         # The fault that broke the journal, or the step before this one, may have begun a rebalance.
         seconds = max(0.0, failed_at + self._timing.in_flight_seconds - self._world.clock.now())
-        intent = ask_again(lambda: step.intend(self._world), self._world.clock, seconds=seconds)
+        intent = retry_while(lambda: step.intend(self._world), self._world.clock, seconds=seconds)
         began_at = self._world.clock.now()
         if walk.is_met(task, intent):
             walk.record(task, Outcome.NOTHING_TO_DO, intent=intent)
@@ -137,7 +139,7 @@ class WithoutJournal:
         walk.record(task, Outcome.DONE, intent=intent)
         return file
 
-    def _act(self, task: Task, intent: Intent, *, deadline: Deadline, unsure: bool) -> None:
+    def _act(self, task: PlannedStep, intent: Intent, *, deadline: Deadline, unsure: bool) -> None:
         unknown: SeamarkError | None = None
         try:
             with limit_requests(deadline):

@@ -92,7 +92,7 @@ _LONGEST_WORDS = 160
 
 
 @contextmanager
-def telling_waits(session: Session, read: Callable[[], Sequence[Wait]]) -> Iterator[None]:
+def report_slow_calls(session: Session, read: Callable[[], Sequence[Wait]]) -> Iterator[None]:
     """Tell on standard error, from another thread, what has been waited for too long. Nothing with `--quiet`."""
     # A program that reads errors as json from a pipe must not find our sentences between them.
     if session.quiet or not (session.output.is_text or is_terminal(session.err)):
@@ -106,7 +106,7 @@ def telling_waits(session: Session, read: Callable[[], Sequence[Wait]]) -> Itera
             sentence = build_sentence(read())
             pause = EVERY_SECONDS if sentence else FIRST_SECONDS / 2
             # While a watch draws, another line would tear its picture; the picture says how old it is.
-            if sentence and not session.draws and not ended.is_set():
+            if sentence and not session.is_redrawing and not ended.is_set():
                 with suppress(OSError, ValueError):
                     session.reporter.note(sentence)
 

@@ -10,7 +10,7 @@ import click
 
 from seamark.cli.answer import Answer, choose_exit_code
 from seamark.cli.complete import complete_clusters, complete_connectors
-from seamark.cli.confirm import ChangeOptions, carry_out, change_options
+from seamark.cli.confirm import ChangeOptions, change_options, confirm_and_apply
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.spec_options import RunOptions, SpecOptions, plan_spec, run_options, spec_options
@@ -18,7 +18,7 @@ from seamark.errors import PartialError, UsageError
 from seamark.specs.views import build_pull_view
 
 if TYPE_CHECKING:
-    from seamark.changes.plan import Planned
+    from seamark.changes.plan import PlannedChange
     from seamark.fleet import Fleet
 
 
@@ -62,10 +62,10 @@ def apply(
         if expect is not None:
             _compare(what, planned, expect)
         pace = fleet.build_pace(canary=canary, max_failures=max_failures, max_changes=max_changes)
-        carry_out(session, fleet, planned, how, pace=pace)
+        confirm_and_apply(session, fleet, planned, how, pace=pace)
 
 
-def _compare(what: SpecOptions, planned: Planned, path: Path) -> None:
+def _compare(what: SpecOptions, planned: PlannedChange, path: Path) -> None:
     if not what.paths:
         raise UsageError("--expect compares the plan of spec files", hint="pass the files with -f PATH")
     from seamark.changes.registration import check_expected  # noqa: PLC0415
@@ -74,7 +74,7 @@ def _compare(what: SpecOptions, planned: Planned, path: Path) -> None:
     check_expected(planned.plan, read_saved_plan(path))
 
 
-def _review(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool) -> Planned:
+def _review(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool) -> PlannedChange:
     if len(what.names) != 1:
         raise UsageError("what shall be applied?", hint="give the files with -f PATH, or one plan that --out saved")
     if prune or what.adopt or what.allow_python:
@@ -95,7 +95,7 @@ def destroy(session: Session, *, what: SpecOptions, how: ChangeOptions) -> None:
     """Delete the connectors that the files name; their offsets and groups stay."""
     with session.fleet() as fleet:
         planned = fleet.destroy(what.paths, names=what.names, adopt=what.adopt, allow_python=what.allow_python)
-        carry_out(session, fleet, planned, how)
+        confirm_and_apply(session, fleet, planned, how)
 
 
 _CHANGES_PRESENT = 2
@@ -133,7 +133,7 @@ def plan(
         return
     with session.fleet() as fleet:
         planned = plan_spec(fleet, what, trial, prune=prune)
-        carry_out(session, fleet, planned, ChangeOptions(dry_run=True, out=out))
+        confirm_and_apply(session, fleet, planned, ChangeOptions(dry_run=True, out=out))
     if detailed_exitcode and not planned.is_empty:
         session.exit_code = _CHANGES_PRESENT
 
@@ -143,7 +143,7 @@ def _show_desired(session: Session, what: SpecOptions) -> None:
 
     with session.fleet() as fleet:
         found = fleet.check(what.paths, names=what.names, allow_python=what.allow_python)
-    session.give(Answer(build_desired_view(found)))
+    session.show(Answer(build_desired_view(found)))
 
 
 _FOLDER = "config"
@@ -187,4 +187,4 @@ def pull(
         code = PartialError.exit_code
     if not dry_run:
         apply_pull(found)
-    session.give(Answer(build_pull_view(found, with_diff=dry_run), errors, code))
+    session.show(Answer(build_pull_view(found, with_diff=dry_run), errors, code))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seamark.changes.effect import Sign
+from seamark.changes.effect import ChangeKind
 from seamark.changes.outcome import UNSETTLED, ChangeResult, Outcome, StepResult
 from seamark.changes.views import build_change_view, build_step_line
 from seamark.cli.answer import Answer, choose_exit_code
@@ -33,7 +33,7 @@ from seamark.report.terminal import can_color
 from seamark.report.text import Line, Span, Style, escape, line, render_lines
 
 if TYPE_CHECKING:
-    from seamark.changes.plan import Planned
+    from seamark.changes.plan import PlannedChange
     from seamark.changes.timing import Pace
     from seamark.fleet import Fleet
 
@@ -158,8 +158,8 @@ def change_options(command: F) -> F:
     return result
 
 
-def carry_out(
-    session: Session, fleet: Fleet, planned: Planned, how: ChangeOptions, *, pace: Pace | None = None
+def confirm_and_apply(
+    session: Session, fleet: Fleet, planned: PlannedChange, how: ChangeOptions, *, pace: Pace | None = None
 ) -> None:
     """Take a plan from its first look to its end."""
     only_shown = how.dry_run or how.out is not None or planned.is_empty
@@ -205,18 +205,18 @@ def run_change(session: Session, act: Callable[[StepLines], ChangeResult], *, ch
         ) from None
     seconds = (session.now() - began_at).total_seconds()
     errors, code = build_errors(result)
-    session.give(Answer(build_change_view(result, seconds=seconds), errors, code))
+    session.show(Answer(build_change_view(result, seconds=seconds), errors, code))
     return result
 
 
-def confirm_plan(session: Session, fleet: Fleet, planned: Planned, *, yes: bool) -> str:
+def confirm_plan(session: Session, fleet: Fleet, planned: PlannedChange, *, yes: bool) -> str:
     """Ask for the word of a plan: `yes`; for a delete or in a protected context, the name of what is changed.
 
     Returns what was typed or passed with `--confirm`.
     """
     is_protected = fleet.context.protected
     word = "yes"
-    if is_protected or any(effect.sign is Sign.DELETE for effect in planned.effects):
+    if is_protected or any(effect.sign is ChangeKind.DELETE for effect in planned.effects):
         word = find_confirmation([action.subject for action in planned.plan.actions], fleet.context.name)
     return confirm(session, yes=yes, word=word, is_protected=is_protected)
 
@@ -287,7 +287,7 @@ def _build_interrupted(result: ChangeResult) -> InterruptedRunError:
     )
 
 
-def show_plan(session: Session, planned: Planned, *, is_data: bool) -> None:
+def show_plan(session: Session, planned: PlannedChange, *, is_data: bool) -> None:
     """Show the plan: as the result where nothing else comes, to people beside it where a document does."""
     view = planned.build_view()
     if is_data or session.output.is_text:
@@ -297,7 +297,7 @@ def show_plan(session: Session, planned: Planned, *, is_data: bool) -> None:
         session.err.flush()
 
 
-def _save(session: Session, fleet: Fleet, planned: Planned, path: Path) -> None:
+def _save(session: Session, fleet: Fleet, planned: PlannedChange, path: Path) -> None:
     from seamark.changes.plan import find_hidden  # noqa: PLC0415
 
     if (problem := fleet.save(planned, path)) is None:

@@ -110,7 +110,7 @@ def connect_offsets(
 
 def _change(run: ProgramRun, mode: ProgramMode, config: Path, *, dry_run: bool, file: Path | None) -> None:
 
-    errand = Errand(run.session, config, dry_run=dry_run, open_fleet=run.open_fleet)
+    errand = ConnectOffsetsRequest(run.session, config, dry_run=dry_run, open_fleet=run.open_fleet)
     if file is not None and not mode.imports:
         raise UsageError("a FILE is for --export and --import")
     if mode.undo is not None:
@@ -156,7 +156,7 @@ def _write(session: Session, found: WorkerExport, file: Path | None) -> None:
         reporter.note(note)
     for finding in found.findings:
         whose = f"{finding.connector}: " if finding.connector else ""
-        reporter.note(f"{finding.oddity.value}: {whose}{finding.message}")
+        reporter.note(f"{finding.anomaly.value}: {whose}{finding.message}")
 
 
 def main() -> NoReturn:
@@ -215,7 +215,7 @@ _LARGEST_BYTES = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class ConnectOffsetsRequest:
     """What was asked for: which worker, and whether only to look."""
 
     session: Session
@@ -254,7 +254,7 @@ class Errand:
         return f"connect-offsets --{found[1]}={found[2]} --config={self.config}"
 
 
-def import_offsets(errand: Errand, file: Path | None) -> None:
+def import_offsets(errand: ConnectOffsetsRequest, file: Path | None) -> None:
     """Read pairs, look at what they change, and write them."""
     from seamark.kip199.action import read_wanted  # noqa: PLC0415
 
@@ -281,7 +281,7 @@ def import_offsets(errand: Errand, file: Path | None) -> None:
         _tell(errand, result)
 
 
-def undo_import(errand: Errand, change: str) -> None:
+def undo_import(errand: ConnectOffsetsRequest, change: str) -> None:
     """Take an import back. One that a crash left open is settled and closed first."""
     with errand.fleet(change) as fleet:
         entries = fleet.journal.show(change)
@@ -294,13 +294,13 @@ def undo_import(errand: Errand, change: str) -> None:
         _tell(errand, fleet.apply(planned, StepLines(errand.session)))
 
 
-def resume_import(errand: Errand, change: str) -> None:
+def resume_import(errand: ConnectOffsetsRequest, change: str) -> None:
     """Finish an import that a crash left open."""
     with errand.fleet(change) as fleet:
         _tell(errand, fleet.journal.resume(change, progress=StepLines(errand.session, change=change)))
 
 
-def _tell(errand: Errand, result: ChangeResult) -> None:
+def _tell(errand: ConnectOffsetsRequest, result: ChangeResult) -> None:
     errors, code = build_errors(result)
     session = errand.session
     if not result.change:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from seamark.cli.complete import complete_clusters, complete_connectors
-from seamark.cli.confirm import ChangeOptions, carry_out, change_options
+from seamark.cli.confirm import ChangeOptions, change_options, confirm_and_apply
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.selection import Targets, target_options
 from seamark.cli.session import Session
@@ -154,7 +154,7 @@ def create(
     begins = _agree(found.state.upper(), state.upper() if state else None, what="state") or "RUNNING"
     with session.fleet() as fleet:
         planned = fleet.connectors.create(chosen, found.config, cluster=cluster, state=begins, offsets=offsets)
-        carry_out(session, fleet, planned, how)
+        confirm_and_apply(session, fleet, planned, how)
 
 
 @click.command("change")
@@ -182,10 +182,10 @@ def change(
     with session.fleet() as fleet:
         connector = fleet.connectors.one(name)
         if found is None:
-            carry_out(session, fleet, fleet.connectors.set(connector, changes), how)
+            confirm_and_apply(session, fleet, fleet.connectors.set(connector, changes), how)
             return
         _agree(found.name, connector.name, what="name")
-        carry_out(session, fleet, fleet.connectors.change(connector, found.config), how)
+        confirm_and_apply(session, fleet, fleet.connectors.change(connector, found.config), how)
 
 
 def build_changes(settings: Iterable[str], unset: Iterable[str]) -> dict[str, str | None]:
@@ -219,7 +219,7 @@ def _agree(own: str, given: str | None, *, what: str) -> str:
 def pause(session: Session, *, targets: Targets, how: ChangeOptions) -> None:
     """Let connectors wait; their tasks stay where they are."""
     with session.fleet() as fleet:
-        carry_out(session, fleet, fleet.connectors.pause(targets.find(fleet)), how)
+        confirm_and_apply(session, fleet, fleet.connectors.pause(targets.find(fleet)), how)
 
 
 @click.command("resume")
@@ -230,7 +230,7 @@ def pause(session: Session, *, targets: Targets, how: ChangeOptions) -> None:
 def resume(session: Session, *, targets: Targets, how: ChangeOptions) -> None:
     """Let connectors run that are paused or stopped."""
     with session.fleet() as fleet:
-        carry_out(session, fleet, fleet.connectors.resume(targets.find(fleet)), how)
+        confirm_and_apply(session, fleet, fleet.connectors.resume(targets.find(fleet)), how)
 
 
 @click.command("stop")
@@ -241,7 +241,7 @@ def resume(session: Session, *, targets: Targets, how: ChangeOptions) -> None:
 def stop(session: Session, *, targets: Targets, how: ChangeOptions) -> None:
     """Stop connectors; their tasks end. Needs Connect 3.5."""
     with session.fleet() as fleet:
-        carry_out(session, fleet, fleet.connectors.stop(targets.find(fleet)), how)
+        confirm_and_apply(session, fleet, fleet.connectors.stop(targets.find(fleet)), how)
 
 
 @click.command("restart")
@@ -252,7 +252,7 @@ def stop(session: Session, *, targets: Targets, how: ChangeOptions) -> None:
 def restart(session: Session, *, targets: Targets, how: ChangeOptions) -> None:
     """Start failed connectors and failed tasks again; what runs is left alone."""
     with session.fleet() as fleet:
-        carry_out(session, fleet, fleet.connectors.restart(targets.find(fleet)), how)
+        confirm_and_apply(session, fleet, fleet.connectors.restart(targets.find(fleet)), how)
 
 
 @click.command("delete")
@@ -263,7 +263,7 @@ def restart(session: Session, *, targets: Targets, how: ChangeOptions) -> None:
 def delete(session: Session, *, targets: Targets, how: ChangeOptions) -> None:
     """Delete connectors, and say what stays behind of them."""
     with session.fleet() as fleet:
-        carry_out(session, fleet, fleet.connectors.delete(targets.find(fleet)), how)
+        confirm_and_apply(session, fleet, fleet.connectors.delete(targets.find(fleet)), how)
 
 
 @click.command("rename")
@@ -281,4 +281,4 @@ def rename(session: Session, *, old: str, new: str, accept_loss: bool, how: Chan
     with session.fleet() as fleet:
         # A look costs nothing: with --dry-run the plan itself says what would be lost.
         planned = fleet.connectors.rename(old, new, accept_loss=accept_loss or how.dry_run)
-        carry_out(session, fleet, planned, how)
+        confirm_and_apply(session, fleet, planned, how)

@@ -19,9 +19,9 @@ from seamark.cli.complete import (
 from seamark.cli.confirm import (
     ChangeOptions,
     StepLines,
-    carry_out,
     change_options,
     confirm,
+    confirm_and_apply,
     confirm_plan,
     consent_options,
     show_plan,
@@ -30,7 +30,7 @@ from seamark.cli.connector_changes import change, create, delete, pause, rename,
 from seamark.cli.options import Duration, global_options, option, pass_session
 from seamark.cli.selection import Selection, Targets, selection_options, target_options
 from seamark.cli.session import Session
-from seamark.cli.watch import WatchOptions, give, watch_options
+from seamark.cli.watch import WatchOptions, show_answer, watch_options
 from seamark.connect.loggers import LEVELS
 from seamark.connect.model import Connector
 from seamark.connect.plugins import FleetPlugin
@@ -97,31 +97,31 @@ def heal(
         raise click.UsageError("give --once or --watch, not both")
     settings = HealSettings(max_restarts=max_restarts, backoff_seconds=backoff, calm_seconds=backoff)
     with session.fleet() as fleet:
-        clinic = Clinic(session, fleet, targets, yes=yes)
-        healer = clinic.build(settings)
+        healing = HealCommand(session, fleet, targets, yes=yes)
+        healer = healing.build(settings)
         if dry_run:
-            clinic.show(healer)
+            healing.show(healer)
             return
         if watch:
             is_protected = fleet.context.protected
-            clinic.confirmed = confirm(
+            healing.confirmed = confirm(
                 session,
                 yes=yes,
                 word=fleet.context.name if is_protected else "yes",
                 what=f"restart whatever fails, {max_restarts} times at most",
                 is_protected=is_protected,
             )
-            clinic.is_confirmed = True
+            healing.is_confirmed = True
         try:
             report = healer.run(once=once, watch=watch)
         except KeyboardInterrupt:
-            session.give(build_heal_answer(healer.report()))
+            session.show(build_heal_answer(healer.report()))
             session.exit_code = InterruptedRunError.exit_code
             return
-        session.give(build_heal_answer(report))
+        session.show(build_heal_answer(report))
 
 
-class Clinic:
+class HealCommand:
     """What healing needs of a command line: the connectors that are meant, and a change for each round."""
 
     def __init__(self, session: Session, fleet: Fleet, targets: Targets, *, yes: bool) -> None:
@@ -153,7 +153,7 @@ class Clinic:
         if failing:
             show_plan(self._session, self._fleet.connectors.restart(failing), is_data=True)
         else:
-            self._session.give(build_heal_answer(healer.report()))
+            self._session.show(build_heal_answer(healer.report()))
 
     def _pick(self, reading: Reading[Connector]) -> Sequence[Connector]:
         selection = self._targets.selection
@@ -220,7 +220,7 @@ def list_loggers(session: Session, *, names: tuple[str, ...], cluster: str | Non
         reading = fleet.loggers.all(cluster=cluster, worker=worker)
     chosen = [found for found in reading.items if not names or any(fnmatchcase(found.name, name) for name in names)]
     asked = max(1, len(reading.failures) + (1 if reading.items else 0))
-    session.give(build_answer(build_loggers_view(chosen, reading), reading.failures, asked=asked))
+    session.show(build_answer(build_loggers_view(chosen, reading), reading.failures, asked=asked))
 
 
 @loggers.command("set")
@@ -253,7 +253,7 @@ def set_logger(
         raise click.UsageError("give --worker or --all-workers, not both")
     with session.fleet() as fleet:
         planned = fleet.loggers.set(name, level, cluster=cluster, workers=worker, all_workers=all_workers)
-        carry_out(session, fleet, planned, how)
+        confirm_and_apply(session, fleet, planned, how)
 
 
 @click.command("plugins")
@@ -275,7 +275,7 @@ def plugins(session: Session, *, names: tuple[str, ...], differing: bool, cluste
         for plugin in reading.items
         if (not names or fits(plugin, names)) and (not differing or not plugin.is_everywhere)
     )
-    session.give(build_answer(build_plugins_view(chosen, reading), reading.failures, asked=asked))
+    session.show(build_answer(build_plugins_view(chosen, reading), reading.failures, asked=asked))
 
 
 def fits(plugin: FleetPlugin, names: tuple[str, ...]) -> bool:
@@ -309,7 +309,7 @@ def list_connectors(session: Session, *, selection: Selection, cluster: str | No
             reading = fleet.connectors.all(cluster=cluster)
             return build_list_answer(reading, selection, asked=1 if cluster else len(fleet.context.connect))
 
-        give(session, read, watching)
+        show_answer(session, read, watching)
 
 
 @connectors.command("show")
@@ -319,7 +319,7 @@ def list_connectors(session: Session, *, selection: Selection, cluster: str | No
 def show_connector(session: Session, name: str) -> None:
     """Show one connector, NAME or CLUSTER/NAME: tasks, errors, config."""
     with session.fleet() as fleet:
-        session.give(Answer(build_connector_view(fleet.connectors.one(name))))
+        session.show(Answer(build_connector_view(fleet.connectors.one(name))))
 
 
 def build_list_answer(reading: Reading[Connector], selection: Selection, *, asked: int) -> Answer:

@@ -156,7 +156,7 @@ def list_contexts(session: Session) -> None:
     from seamark.context import load_contexts  # noqa: PLC0415
 
     contexts = load_contexts()
-    session.give(Answer(build_contexts_view([_build_row(contexts, name) for name in contexts.names])))
+    session.show(Answer(build_contexts_view([_build_row(contexts, name) for name in contexts.names])))
 
 
 @context.command("show")
@@ -170,7 +170,7 @@ def show(session: Session, name: str | None, *, origins: bool) -> None:
 
     opened = open_context(name or session.context)
     settings = opened.settings()
-    session.give(Answer(build_settings_view(opened.name, settings, origins=origins)))
+    session.show(Answer(build_settings_view(opened.name, settings, origins=origins)))
     for note in dict.fromkeys(setting.note for setting in settings if setting.note):
         session.reporter.note(f"note: {note}")
 
@@ -185,8 +185,8 @@ def test(session: Session, name: str | None) -> None:
     Ends with 6 when one of them can't be reached.
     """
     with session.open_fleet(name or session.context) as fleet:
-        findings = fleet.reach()
-    session.give(Answer(build_findings_view(findings, show_fine=True), exit_code=choose_exit_code(findings)))
+        findings = fleet.check_connectivity()
+    session.show(Answer(build_findings_view(findings, show_fine=True), exit_code=choose_exit_code(findings)))
 
 
 def choose_exit_code(findings: tuple[Finding, ...]) -> int:

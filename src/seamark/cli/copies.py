@@ -9,7 +9,7 @@ import click
 
 from seamark.cli.answer import Answer, build_answer
 from seamark.cli.complete import complete_topics
-from seamark.cli.confirm import ChangeOptions, carry_out, change_options, confirm, consent_options
+from seamark.cli.confirm import ChangeOptions, change_options, confirm, confirm_and_apply, consent_options
 from seamark.cli.copy_options import CopyLines, control_option, far_option, open_copies, spark_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
@@ -90,7 +90,7 @@ def cutover(
         lines = CopyLines(session)
         fleet.copies.use_spark(spark, events=lines)
         try:
-            carry_out(session, fleet, planned, how)
+            confirm_and_apply(session, fleet, planned, how)
         finally:
             lines.close()
 
@@ -105,7 +105,7 @@ def cutover(
 def finish(session: Session, *, plan: str, abandon: tuple[str, ...], control_topic: str, how: ChangeOptions) -> None:
     """Delete the topic that nobody needs after a cut-over: the source, or the temporary copy of one in place."""
     with session.fleet() as fleet:
-        carry_out(session, fleet, fleet.copies.finish(plan, abandon=abandon, control_topic=control_topic), how)
+        confirm_and_apply(session, fleet, fleet.copies.finish(plan, abandon=abandon, control_topic=control_topic), how)
 
 
 @click.command("readers")
@@ -149,7 +149,7 @@ def show_readers(
             control_topic=control_topic,
         )
         topic = copies.find(plan, control_topic=control_topic).plan.target.topic
-    session.give(Answer(build_readers_view(found, topic)))
+    session.show(Answer(build_readers_view(found, topic)))
 
 
 @click.group
@@ -200,7 +200,7 @@ def plan_copy(
             slice_records=slice_records,
         )
     code = RefusedError.exit_code if draft.plan.is_refused else 0
-    session.give(Answer(draft.build_view(), exit_code=code))
+    session.show(Answer(draft.build_view(), exit_code=code))
     if out is not None:
         from seamark.copies.plan.registry import write_copy_plan  # noqa: PLC0415
 
@@ -262,7 +262,7 @@ def run_copy(
             lines.close()
         if outcome.is_repeat:
             session.reporter.note("all of it was copied already; nothing was written")
-        session.give(Answer(build_status_view(copies.status(known.plan.id, control_topic=control_topic))))
+        session.show(Answer(build_status_view(copies.status(known.plan.id, control_topic=control_topic))))
 
 
 @copy.command("status")
@@ -279,9 +279,9 @@ def copy_status(session: Session, *, plan: str | None, control_topic: str, to_co
         if plan is None:
             reading = copies.all(control_topic=control_topic)
             asked = len(reading.items) + len(reading.failures)
-            session.give(build_answer(build_statuses_view(reading), reading.failures, asked=asked))
+            session.show(build_answer(build_statuses_view(reading), reading.failures, asked=asked))
         else:
-            session.give(Answer(build_status_view(copies.status(plan, control_topic=control_topic))))
+            session.show(Answer(build_status_view(copies.status(plan, control_topic=control_topic))))
 
 
 @copy.command("verify")
@@ -310,7 +310,7 @@ def verify_copy(
     with open_copies(session, to_context) as (_, copies):
         lines = CopyLines(session)
         report = copies.verify(plan, level=level, spark=spark, control_topic=control_topic, on_stage=lines.said)
-    session.give(Answer(build_verification_view(report), exit_code=0 if report.is_passed else 1))
+    session.show(Answer(build_verification_view(report), exit_code=0 if report.is_passed else 1))
 
 
 copy.add_command(cutover)

@@ -116,7 +116,7 @@ class CopyLines:
             return
         text = render_tick(tick)
         if is_terminal(session.err):
-            self._is_drawn = session.draws = True
+            self._is_drawn = session.is_redrawing = True
             session.err.write(f"\r\x1b[K{text}")
             session.err.flush()
             return
@@ -133,7 +133,7 @@ class CopyLines:
         if self._is_drawn:
             self._session.err.write("\n")
             self._session.err.flush()
-        self._is_drawn = self._session.draws = False
+        self._is_drawn = self._session.is_redrawing = False
 
 
 def render_tick(tick: CopyTick) -> str:

@@ -27,7 +27,7 @@ def demo(session: Session, *, chosen: tuple[str, ...], only_list: bool, fast: bo
 
     programme = build_programme(chosen)
     if only_list:
-        session.give(Answer(build_programme_view(programme)))
+        session.show(Answer(build_programme_view(programme)))
         return
     programme.check()
     screen = session.reporter.build_screen()

@@ -9,7 +9,7 @@ import click
 from seamark.cli.answer import Answer, build_answer
 from seamark.cli.options import global_options, pass_session
 from seamark.cli.session import Session
-from seamark.cli.watch import WatchOptions, give, watch_options
+from seamark.cli.watch import WatchOptions, show_answer, watch_options
 from seamark.connectors.worker_views import build_workers_view
 from seamark.core.readings import Finding, Severity
 from seamark.doctor.views import build_findings_view
@@ -26,7 +26,7 @@ def doctor(session: Session) -> None:
     """
     with session.fleet() as fleet:
         findings = fleet.doctor.examine()
-    session.give(Answer(build_findings_view(findings), exit_code=1 if has_errors(findings) else 0))
+    session.show(Answer(build_findings_view(findings), exit_code=1 if has_errors(findings) else 0))
 
 
 def has_errors(findings: Iterable[Finding]) -> bool:
@@ -46,7 +46,7 @@ def status(session: Session, watching: WatchOptions) -> None:
             found = fleet.status()
             return build_answer(build_status_view(found), found.failures, asked=len(fleet.context.connect))
 
-        give(session, read, watching)
+        show_answer(session, read, watching)
 
 
 @click.group
@@ -66,4 +66,4 @@ def list_workers(session: Session, watching: WatchOptions) -> None:
             reading = fleet.workers.all()
             return build_answer(build_workers_view(reading), reading.failures, asked=len(fleet.context.connect))
 
-        give(session, read, watching)
+        show_answer(session, read, watching)

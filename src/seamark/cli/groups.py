@@ -8,10 +8,10 @@ import click
 
 from seamark.cli.answer import Answer, add_missing, build_answer, pick_named
 from seamark.cli.complete import complete_groups
-from seamark.cli.confirm import ChangeOptions, carry_out, change_options
+from seamark.cli.confirm import ChangeOptions, change_options, confirm_and_apply
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
-from seamark.cli.watch import WatchOptions, give, watch_options
+from seamark.cli.watch import WatchOptions, show_answer, watch_options
 from seamark.core.readings import Reading
 from seamark.groups.views import build_group_view, build_groups_view, build_lag_view
 from seamark.offsets.exports import SourceLag
@@ -39,7 +39,7 @@ def list_groups(session: Session, *, names: tuple[str, ...], watching: WatchOpti
             answer = build_answer(build_groups_view(reading, rows), reading.failures, asked=asked)
             return add_missing(answer, reading.items, names, noun="group")
 
-        give(session, read, watching)
+        show_answer(session, read, watching)
 
 
 @groups.command("show")
@@ -49,7 +49,7 @@ def list_groups(session: Session, *, names: tuple[str, ...], watching: WatchOpti
 def show_group(session: Session, name: str) -> None:
     """Show one group: its members, its positions, and how far it is behind."""
     with session.fleet() as fleet:
-        session.give(Answer(build_group_view(fleet.groups.one(name))))
+        session.show(Answer(build_group_view(fleet.groups.one(name))))
 
 
 @groups.command("move")
@@ -79,7 +79,7 @@ def move_group(
     """
     with session.fleet() as fleet:
         planned = fleet.groups.move(name, to=to, back=back, shift=shift, source=_find_source(source), topics=topics)
-        carry_out(session, fleet, planned, how)
+        confirm_and_apply(session, fleet, planned, how)
 
 
 @groups.command("delete")
@@ -90,7 +90,7 @@ def move_group(
 def delete_group(session: Session, *, name: str, how: ChangeOptions) -> None:
     """Delete a group that nobody is in, with all that it has committed. Undo commits the same again."""
     with session.fleet() as fleet:
-        carry_out(session, fleet, fleet.groups.delete(name), how)
+        confirm_and_apply(session, fleet, fleet.groups.delete(name), how)
 
 
 def _find_source(text: str | None) -> str | Path | None:
@@ -124,7 +124,7 @@ def lag(session: Session, watching: WatchOptions, *, sources: bool) -> None:
     """
     if sources:
         with session.fleet() as fleet:
-            give(session, lambda: _read_sources(fleet.source_lag()), watching)
+            show_answer(session, lambda: _read_sources(fleet.source_lag()), watching)
         return
     trends: dict[str, list[int | None]] = {}
     with session.fleet() as fleet:
@@ -138,4 +138,4 @@ def lag(session: Session, watching: WatchOptions, *, sources: bool) -> None:
             asked = len(reading.items) + len(reading.failures)
             return build_answer(build_lag_view(reading, trends), reading.failures, asked=asked)
 
-        give(session, read, watching)
+        show_answer(session, read, watching)

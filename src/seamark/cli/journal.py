@@ -15,9 +15,9 @@ from seamark.cli.confirm import (
     ChangeOptions,
     StepLines,
     build_errors,
-    carry_out,
     change_options,
     confirm,
+    confirm_and_apply,
     consent_options,
     run_change,
 )
@@ -49,7 +49,7 @@ def init(session: Session, *, yes: bool, rotate_key: bool, dry_run: bool) -> Non
         if rotate_key:
             return _rotate_key(session, fleet, yes=yes, dry_run=dry_run)
         setup = fleet.journal.read_setup()
-        session.give(Answer(build_setup_view(setup)))
+        session.show(Answer(build_setup_view(setup)))
         if dry_run or not setup.missing:
             return None
         _confirm_context(session, fleet, yes=yes, what="create them")
@@ -60,7 +60,7 @@ def init(session: Session, *, yes: bool, rotate_key: bool, dry_run: bool) -> Non
 
 def _rotate_key(session: Session, fleet: Fleet, *, yes: bool, dry_run: bool) -> None:
     rotation = fleet.journal.read_rotation()
-    session.give(Answer(build_rotation_view(rotation)))
+    session.show(Answer(build_rotation_view(rotation)))
     if dry_run:
         return
     done = fleet.journal.rotate_key(confirm=_confirm_context(session, fleet, yes=yes, what="rotate the key"))
@@ -87,7 +87,7 @@ def list_changes(session: Session, *, limit: int, only_open: bool) -> None:
     """List changes, the newest first."""
     with session.fleet() as fleet:
         heads = fleet.journal.list(limit=limit, only_open=only_open)
-        session.give(Answer(build_changes_view(heads, only_open=only_open)))
+        session.show(Answer(build_changes_view(heads, only_open=only_open)))
 
 
 @journal.command("show")
@@ -97,7 +97,7 @@ def list_changes(session: Session, *, limit: int, only_open: bool) -> None:
 def show_change(session: Session, change: str) -> None:
     """Show a change entry by entry, its chain checked. An id may be shortened."""
     with session.fleet() as fleet:
-        session.give(Answer(build_entries_view(fleet.journal.show(change))))
+        session.show(Answer(build_entries_view(fleet.journal.show(change))))
 
 
 @journal.command("undo")
@@ -114,7 +114,7 @@ def undo_change(session: Session, change: str, *, how: ChangeOptions) -> None:
         entries = fleet.journal.show(change)
         if entries[-1].kind is not EntryKind.CLOSE:
             _close_first(session, fleet, entries[0].change, how)
-        carry_out(session, fleet, fleet.undo(entries[0].change), how)
+        confirm_and_apply(session, fleet, fleet.undo(entries[0].change), how)
 
 
 @journal.command("resume")

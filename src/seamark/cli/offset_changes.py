@@ -15,19 +15,20 @@ from seamark.cli.confirm import (
     ChangeOptions,
     StepLines,
     build_errors,
-    carry_out,
     change_options,
+    confirm_and_apply,
     confirm_plan,
     run_change,
     show_plan,
 )
 from seamark.cli.options import Duration, F, global_options, option, pass_session, put_options
 from seamark.cli.session import Session
+from seamark.core.refs import parse_subject
 from seamark.errors import UsageError
 from seamark.report.words import render_count
 
 if TYPE_CHECKING:
-    from seamark.changes.plan import Planned
+    from seamark.changes.plan import PlannedChange
     from seamark.dead_letters.service import Search
     from seamark.fleet import Fleet
     from seamark.offsets.exports import OffsetExport
@@ -85,13 +86,13 @@ def skip(
                 return
             poison = search.read_poison()
         planned = fleet.skips.plan(owner, poison, park=park, lend=lend, accept_zombies=accept_zombie, show=show)
-        carry_out(session, fleet, planned, how)
+        confirm_and_apply(session, fleet, planned, how)
 
 
 def _carry_out_search(session: Session, fleet: Fleet, search: Search, how: ChangeOptions) -> bool:
     """Let the sink stand at the record. False where nothing was tried, or it did not come to an end."""
     if how.dry_run or how.out is not None:
-        carry_out(session, fleet, search.planned, how)
+        confirm_and_apply(session, fleet, search.planned, how)
         return False
     show_plan(session, search.planned, is_data=False)
     word = confirm_plan(session, fleet, search.planned, yes=how.yes)
@@ -136,12 +137,12 @@ option_wait = option(
 
 
 def care_options(command: F) -> F:
-    """Add `--tolerance`, `--accept-zombie` and `--wait`; the command gets them as one map, `care`."""
+    """Add `--tolerance`, `--accept-zombie` and `--wait`; the command gets them as one map, `safety`."""
 
     @wraps(command)
     def gather(*args: Any, tolerance: str | None, accept_zombie: bool, wait: float | None, **kwargs: Any) -> Any:
-        care = {"tolerance": _parse_tolerance(tolerance), "accept_zombies": accept_zombie, "wait_seconds": wait}
-        return command(*args, care=care, **kwargs)
+        safety = {"tolerance": _parse_tolerance(tolerance), "accept_zombies": accept_zombie, "wait_seconds": wait}
+        return command(*args, safety=safety, **kwargs)
 
     decorators = (
         option_wait,
@@ -202,7 +203,7 @@ def move(
     owners: tuple[str, ...],
     as_of: str | None,
     partitions: tuple[str, ...],
-    care: dict[str, Any],
+    safety: dict[str, Any],
     how: ChangeOptions,
     **rest: Any,
 ) -> None:
@@ -214,11 +215,11 @@ def move(
     past = {key: rest.pop(key) for key in ("everything", "exports", "by_record_time", "skip_unknown")}
     with session.fleet() as fleet:
         if as_of is not None and all(value is None for value in rest.values()):
-            planned = fleet.offsets.back_to(as_of, owners, partitions=partitions, **past, **care)
+            planned = fleet.offsets.back_to(as_of, owners, partitions=partitions, **past, **safety)
         else:
             _refuse_many(owners, past)
-            planned = fleet.offsets.move(owners[0], as_of=as_of, partitions=partitions, **rest, **care)
-        carry_out(session, fleet, planned, how)
+            planned = fleet.offsets.move(owners[0], as_of=as_of, partitions=partitions, **rest, **safety)
+        confirm_and_apply(session, fleet, planned, how)
 
 
 def _refuse_many(owners: tuple[str, ...], past: dict[str, Any]) -> None:
@@ -238,11 +239,11 @@ def _refuse_many(owners: tuple[str, ...], past: dict[str, Any]) -> None:
 @global_options
 @pass_session
 def forget(
-    session: Session, *, owner: str, partitions: tuple[str, ...], care: dict[str, Any], how: ChangeOptions
+    session: Session, *, owner: str, partitions: tuple[str, ...], safety: dict[str, Any], how: ChangeOptions
 ) -> None:
     """Let OWNER forget its offsets, so that it begins at its beginning. Connect calls it reset."""
     with session.fleet() as fleet:
-        carry_out(session, fleet, fleet.offsets.forget(owner, partitions=partitions, **care), how)
+        confirm_and_apply(session, fleet, fleet.offsets.forget(owner, partitions=partitions, **safety), how)
 
 
 @click.command("import")
@@ -253,14 +254,14 @@ def forget(
 @global_options
 @pass_session
 def import_offsets(
-    session: Session, *, file: Path, owners: tuple[str, ...], care: dict[str, Any], how: ChangeOptions
+    session: Session, *, file: Path, owners: tuple[str, ...], safety: dict[str, Any], how: ChangeOptions
 ) -> None:
     """Put owners where FILE says: an export of seamark, or the JSON of connect-offsets.
 
     Without OWNER all of them. Partitions that the file does not name stay as they are.
     """
     with session.fleet() as fleet:
-        carry_out(session, fleet, fleet.offsets.restore(file, owners=owners, **care), how)
+        confirm_and_apply(session, fleet, fleet.offsets.restore(file, owners=owners, **safety), how)
 
 
 @click.command("copy")
@@ -270,10 +271,10 @@ def import_offsets(
 @change_options
 @global_options
 @pass_session
-def copy(session: Session, *, source: str, target: str, care: dict[str, Any], how: ChangeOptions) -> None:
+def copy(session: Session, *, source: str, target: str, safety: dict[str, Any], how: ChangeOptions) -> None:
     """Put TO where FROM stands. A file, an alias or a prefix in the keys becomes that of TO."""
     with session.fleet() as fleet:
-        carry_out(session, fleet, fleet.offsets.copy(source, target, **care), how)
+        confirm_and_apply(session, fleet, fleet.offsets.copy(source, target, **safety), how)
 
 
 def _parse_tolerance(text: str | None) -> Tolerance | None:
@@ -324,7 +325,7 @@ def mend(
     owners: tuple[str, ...],
     everything: bool,
     take: str,
-    care: dict[str, Any],
+    safety: dict[str, Any],
     how: ChangeOptions,
 ) -> None:
     """Put the records of a source's offsets right: several spellings of one key, copies on other partitions.
@@ -333,8 +334,8 @@ def mend(
     will be. The connector is stopped for it and goes on.
     """
     with session.fleet() as fleet:
-        planned = fleet.offsets.mend(owners, everything=everything, take=take, **care)
-        carry_out(session, fleet, planned, how)
+        planned = fleet.offsets.mend(owners, everything=everything, take=take, **safety)
+        confirm_and_apply(session, fleet, planned, how)
 
 
 @click.command("purge")
@@ -372,13 +373,13 @@ def purge(
         planned = fleet.offsets.purge(owners, everything=everything, older_than=older_than)
         if backup is not None and planned.plan.steps:
             _back_up(session, fleet, planned, backup)
-        carry_out(session, fleet, planned, how)
+        confirm_and_apply(session, fleet, planned, how)
 
 
-def _back_up(session: Session, fleet: Fleet, planned: Planned, file: Path) -> None:
+def _back_up(session: Session, fleet: Fleet, planned: PlannedChange, file: Path) -> None:
     from seamark.offsets.read.export_file import write_export  # noqa: PLC0415
 
-    names = {effect.subject.removeprefix("offsets/") for effect in planned.effects}
+    names = {parse_subject(effect.subject).name for effect in planned.effects}
     export = fleet.offsets.export(everything=True)
     kept = replace(export, owners=tuple(one for one in export.owners if one.owner in names), findings=(), failures={})
     write_export(kept, file)
@@ -419,4 +420,4 @@ def relocate(
         raise UsageError("say one of --topic and --workers", hint="seamark offsets relocate NAME --topic TOPIC")
     with session.fleet() as fleet:
         planned = fleet.offsets.relocate(owner, topic, accept_zombies=accept_zombie, wait_seconds=wait)
-        carry_out(session, fleet, planned, how)
+        confirm_and_apply(session, fleet, planned, how)

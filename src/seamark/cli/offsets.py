@@ -44,7 +44,7 @@ def show_offsets(session: Session, *, owner: str, route: str | None, raw: bool) 
     """
     with session.fleet() as fleet:
         owned = fleet.offsets.of(owner, route=route)
-        session.give(Answer(build_offsets_view(owned, raw=raw, now=session.now())))
+        session.show(Answer(build_offsets_view(owned, raw=raw, now=session.now())))
 
 
 @offsets.command("export")
@@ -77,7 +77,7 @@ def export_offsets(session: Session, *, owners: tuple[str, ...], everything: boo
     reporter = session.reporter
     for finding in export.findings:
         whose = f"{finding.connector}: " if finding.connector else ""
-        reporter.note(f"{finding.oddity.value}: {whose}{finding.message}")
+        reporter.note(f"{finding.anomaly.value}: {whose}{finding.message}")
     if out is not None:
         reporter.note(say_written(export, out))
     errors = tuple(export.failures.values())
@@ -98,7 +98,7 @@ def verify_export(session: Session, file: Path) -> None:
     errors: tuple[SeamarkError, ...] = ()
     if found.problems:
         errors = (SeamarkError(f"{file} is not as it was written", hint="take another copy of the export"),)
-    session.give(Answer(build_check_view(found), errors, exit_code=1 if errors else 0))
+    session.show(Answer(build_check_view(found), errors, exit_code=1 if errors else 0))
 
 
 @offsets.command("history")
@@ -114,7 +114,7 @@ def show_history(session: Session, *, owner: str, limit: int | None) -> None:
     with session.fleet() as fleet:
         entries = fleet.offsets.history(owner)
         shown = entries if limit is None else entries[-limit:]
-        session.give(Answer(build_history_view(owner, shown)))
+        session.show(Answer(build_history_view(owner, shown)))
 
 
 @offsets.command("diff")
@@ -136,7 +136,7 @@ def diff_offsets(session: Session, *, before: Path, after: Path | None, detailed
         with session.fleet() as fleet:
             found = fleet.offsets.compare(before)
     code = 2 if detailed_exitcode and found.differences else 0
-    session.give(Answer(build_comparison_view(found), exit_code=code))
+    session.show(Answer(build_comparison_view(found), exit_code=code))
 
 
 @offsets.command("orphans")
@@ -147,4 +147,4 @@ def list_orphans(session: Session) -> None:
     with session.fleet() as fleet:
         reading = fleet.offsets.orphans()
         view = build_orphans_view(reading, now=session.now())
-        session.give(build_answer(view, reading.failures, asked=len(fleet.context.connect)))
+        session.show(build_answer(view, reading.failures, asked=len(fleet.context.connect)))

@@ -49,7 +49,7 @@ def compact_landing(
     with session.fleet() as fleet:
         (declared,) = fleet.landings.declared(file, names=[name], allow_python=allow_python)
         before = list_table_files(declared)
-        session.give(Answer(build_files_view(before)))
+        session.show(Answer(build_files_view(before)))
         if dry_run:
             return
         if all(part.files <= part.fewest for part in before):
@@ -160,7 +160,7 @@ def submit_landing(
     with session.fleet() as fleet:
         (declared,) = fleet.landings.declared(file, names=[name], allow_python=allow_python)
         run = build_submission(fleet.context, declared, options)
-    session.give(Answer(build_submission_view(run, options.form)))
+    session.show(Answer(build_submission_view(run, options.form)))
 
 
 @click.group
@@ -179,7 +179,7 @@ def plan_landing(session: Session, *, name: str, file: tuple[Path, ...], allow_p
 
     with session.fleet() as fleet:
         (declared,) = fleet.landings.declared(file, names=[name], allow_python=allow_python)
-        session.give(Answer(build_landing_view(fleet.landings.plan(declared))))
+        session.show(Answer(build_landing_view(fleet.landings.plan(declared))))
 
 
 @land.command("run")
@@ -233,7 +233,7 @@ def run_landing(
                 stop=stop,
             )
         lines.close()
-        session.give(Answer(build_landing_view(landings.plan(declared))))
+        session.show(Answer(build_landing_view(landings.plan(declared))))
 
 
 @land.command("status")
@@ -248,7 +248,7 @@ def show_landings(session: Session, *, name: str | None, file: tuple[Path, ...],
     with session.fleet() as fleet:
         found = fleet.landings.declared(file, names=[name] if name else (), allow_python=allow_python)
         if name:
-            session.give(Answer(build_landing_view(fleet.landings.plan(found[0]))))
+            session.show(Answer(build_landing_view(fleet.landings.plan(found[0]))))
             return
         plans, failures = [], {}
         for one in found:
@@ -256,7 +256,7 @@ def show_landings(session: Session, *, name: str | None, file: tuple[Path, ...],
                 plans.append(fleet.landings.plan(one))
             except SeamarkError as error:
                 failures[one.landing.name] = error
-        session.give(build_answer(build_landings_view(plans, failures), failures, asked=len(found)))
+        session.show(build_answer(build_landings_view(plans, failures), failures, asked=len(found)))
 
 
 land.add_command(compact_landing)
@@ -327,4 +327,4 @@ def pack(session: Session, *, folder: Path, jars: Path | None) -> None:
     from seamark.pipelines.views import build_pack_view  # noqa: PLC0415
     from seamark.spark.packing import pack_for_spark  # noqa: PLC0415
 
-    session.give(Answer(build_pack_view(pack_for_spark(folder, jars=jars))))
+    session.show(Answer(build_pack_view(pack_for_spark(folder, jars=jars))))

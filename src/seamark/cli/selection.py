@@ -16,6 +16,7 @@ from seamark.cli.options import F, option, put_options
 from seamark.cli.session import Session
 from seamark.connect.model import Connector
 from seamark.connectors.model import STATE_WORDS, Selection, build_selection, is_pattern
+from seamark.core.refs import qualify_connector
 from seamark.errors import NotFoundError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
@@ -164,9 +165,7 @@ class Targets:
         return found
 
     def _qualify(self, name: str) -> str:
-        if self.cluster is None or name.startswith(f"{self.cluster}/"):
-            return name
-        return f"{self.cluster}/{name}"
+        return name if self.cluster is None else qualify_connector(name, self.cluster)
 
     def pick(self, fleet: Fleet, reading: Reading[Connector]) -> tuple[Connector, ...]:
         """The connectors of a reading that are meant, which may be none; an error where nobody can be sure."""

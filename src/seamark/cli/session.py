@@ -42,7 +42,7 @@ class Session:
     confirmed: str = ""
     exit_code: int = 0
     # Whether a part of the terminal is being drawn over in place.
-    draws: bool = False
+    is_redrawing: bool = False
 
     open_fleet: Callable[[str | None], Fleet] = _open_fleet
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
@@ -68,16 +68,16 @@ class Session:
     @contextmanager
     def fleet(self) -> Iterator[Fleet]:
         """Open the fleet of the chosen context; while it is open, people are told what takes long."""
-        from seamark.cli.answer import telling_waits  # noqa: PLC0415
+        from seamark.cli.answer import report_slow_calls  # noqa: PLC0415
 
         if self.verbose:
             from seamark.cli.main import start_logging  # noqa: PLC0415
 
             start_logging(self.err, verbose=self.verbose)
-        with self.open_fleet(self.context) as fleet, telling_waits(self, fleet.waits):
+        with self.open_fleet(self.context) as fleet, report_slow_calls(self, fleet.waits):
             yield fleet
 
-    def give(self, answer: Answer) -> None:
+    def show(self, answer: Answer) -> None:
         """Write an answer, then everything that went wrong on the way, and keep the exit code."""
         reporter = self.reporter
         reporter.show(answer.view)

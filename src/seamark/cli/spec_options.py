@@ -14,7 +14,7 @@ from seamark.cli.complete import complete_connectors
 from seamark.cli.options import Duration, F, option, put_options
 
 if TYPE_CHECKING:
-    from seamark.changes.plan import Planned
+    from seamark.changes.plan import PlannedChange
     from seamark.fleet import Fleet
 
 
@@ -113,7 +113,7 @@ def _build_decorators(*, required: bool, metavar: str) -> tuple[Callable[[Any], 
     )
 
 
-def plan_spec(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool) -> Planned:
+def plan_spec(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool) -> PlannedChange:
     """The plan that was asked for."""
     return fleet.plan(
         what.paths,

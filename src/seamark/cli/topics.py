@@ -9,10 +9,10 @@ import click
 
 from seamark.cli.answer import Answer, add_missing, build_answer, pick_named
 from seamark.cli.complete import complete_topics
-from seamark.cli.confirm import ChangeOptions, carry_out, change_options
+from seamark.cli.confirm import ChangeOptions, change_options, confirm_and_apply
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
-from seamark.cli.watch import WatchOptions, give, watch_options
+from seamark.cli.watch import WatchOptions, show_answer, watch_options
 from seamark.errors import UsageError
 from seamark.topics.views import build_topic_health_view, build_topic_view, build_topics_view
 
@@ -43,7 +43,7 @@ def list_topics(
             answer = build_answer(build_topics_view(reading, rows), reading.failures, asked=asked)
             return add_missing(answer, reading.items, names, noun="topic")
 
-        give(session, read, watching)
+        show_answer(session, read, watching)
 
 
 @topics.command("show")
@@ -53,7 +53,7 @@ def list_topics(
 def show_topic(session: Session, name: str) -> None:
     """Show one topic: partitions, bounds, bytes, configs of its own, and who uses it."""
     with session.fleet() as fleet:
-        session.give(Answer(build_topic_view(fleet.topics.one(name))))
+        session.show(Answer(build_topic_view(fleet.topics.one(name))))
 
 
 @topics.command("health")
@@ -78,7 +78,7 @@ def topics_health(session: Session, *, names: tuple[str, ...], watching: WatchOp
             answer = add_missing(answer, [_Name(topic) for topic in health.topics], names, noun="topic")
             return replace(answer, exit_code=1) if shown.has_errors else answer
 
-        give(session, read, watching)
+        show_answer(session, read, watching)
 
 
 @topics.command("create")
@@ -102,7 +102,7 @@ def create_topic(
     config = parse_pairs(configs)
     with session.fleet() as fleet:
         planned = fleet.topics.create(name, partitions=partitions, replication=replication, config=config)
-        carry_out(session, fleet, planned, how)
+        confirm_and_apply(session, fleet, planned, how)
 
 
 @topics.command("delete")
@@ -117,7 +117,7 @@ def delete_topic(session: Session, *, name: str, how: ChangeOptions) -> None:
     committed on it.
     """
     with session.fleet() as fleet:
-        carry_out(session, fleet, fleet.topics.delete(name), how)
+        confirm_and_apply(session, fleet, fleet.topics.delete(name), how)
 
 
 @topics.command("grow")
@@ -129,7 +129,7 @@ def delete_topic(session: Session, *, name: str, how: ChangeOptions) -> None:
 def grow_topic(session: Session, *, name: str, to: int, how: ChangeOptions) -> None:
     """Give a topic more partitions, for good; the plan names whom it hurts."""
     with session.fleet() as fleet:
-        carry_out(session, fleet, fleet.topics.grow(name, to=to), how)
+        confirm_and_apply(session, fleet, fleet.topics.grow(name, to=to), how)
 
 
 @topics.command("alter")
@@ -145,7 +145,7 @@ def alter_topic(
     """Change configs of a topic."""
     config = parse_pairs(values)
     with session.fleet() as fleet:
-        carry_out(session, fleet, fleet.topics.alter(name, set=config, unset=unset), how)
+        confirm_and_apply(session, fleet, fleet.topics.alter(name, set=config, unset=unset), how)
 
 
 class _Name(NamedTuple):

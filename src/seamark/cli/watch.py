@@ -55,10 +55,10 @@ def watch_options(command: F) -> F:
     return result
 
 
-def give(session: Session, read: Callable[[], Answer], watching: WatchOptions) -> None:
+def show_answer(session: Session, read: Callable[[], Answer], watching: WatchOptions) -> None:
     """Give the answer once, or keep giving it."""
     if not watching.watch:
-        session.give(read())
+        session.show(read())
         return
     try:
         if session.output.is_text and is_terminal(session.out):
@@ -122,12 +122,12 @@ def _open_canvas(session: Session) -> Iterator[Draw]:
 
     color = session.reporter.build_screen().color
     console = Console(file=session.out, force_terminal=True, no_color=not color, highlight=False)
-    session.draws = True
+    session.is_redrawing = True
     try:
         with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
             yield lambda text: live.update(Text.from_ansi(text.rstrip("\n")), refresh=True)
     finally:
-        session.draws = False
+        session.is_redrawing = False
 
 
 def _positive() -> Any:

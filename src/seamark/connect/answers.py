@@ -60,8 +60,8 @@ _NOT_CONNECT = frozenset(Shape) - {Shape.CONNECT}
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One row: which answers it fits, and what they mean for a read and for a write.
+class ResponseRule:
+    """One row of the table: which responses it matches, and what they mean for a read and for a write.
 
     `error` is raised where the verdict is "did not happen". `elsewhere` asks another worker next. `once` tries again a
     single time and then raises `error`. `is_partial` marks a "try again" that may have changed something each time.
@@ -113,15 +113,15 @@ _HINT_NOT_CONNECT = "check the URL: it must lead to a Connect worker, not to a p
 _HINT_OTHER_URL = "name every worker's URL in the context, the leader's too, and check rest.advertised.host.name"
 _HINT_LIST = "seamark connectors list shows what is there"
 
-ANSWER_RULES: tuple[Rule, ...] = (
+ANSWER_RULES: tuple[ResponseRule, ...] = (
     # Health is told by status and body together; 500 and 503 are answers.
-    Rule("health", range(200, 600), "", DONE, DONE, kinds=_HEALTH, shapes=frozenset({Shape.JSON})),
-    Rule("done", range(200, 300), "", DONE, DONE, shapes=_JSON),
-    Rule("page for an answer", range(200, 300), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT),
+    ResponseRule("health", range(200, 600), "", DONE, DONE, kinds=_HEALTH, shapes=frozenset({Shape.JSON})),
+    ResponseRule("done", range(200, 300), "", DONE, DONE, shapes=_JSON),
+    ResponseRule("page for an answer", range(200, 300), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT),
     # Connect never redirects. Following one would hand credentials and bodies to whoever wrote the header.
-    Rule("redirect", range(100, 400), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT),
-    Rule("unauthenticated", 401, "", NO, NO, AuthenticationError, "check username and password of the context"),
-    Rule(
+    ResponseRule("redirect", range(100, 400), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT),
+    ResponseRule("unauthenticated", 401, "", NO, NO, AuthenticationError, "check username and password of the context"),
+    ResponseRule(
         "topic tracking off",
         403,
         "^Topic tracking (reset )?is disabled",
@@ -130,20 +130,34 @@ ANSWER_RULES: tuple[Rule, ...] = (
         UnsupportedError,
         "topic.tracking.enable and topic.tracking.allow.reset in the worker's config switch it on",
     ),
-    Rule("unauthorized", 403, "", NO, NO, AuthorizationError, "ask whoever runs this Connect cluster for access"),
+    ResponseRule(
+        "unauthorized", 403, "", NO, NO, AuthorizationError, "ask whoever runs this Connect cluster for access"
+    ),
     # While a worker starts, Jetty answers before Connect's resources are there: a page, or Jetty's own JSON.
-    Rule("starting", 404, "", AGAIN, AGAIN, UnreachableError, _HINT_NOT_CONNECT, shapes=_NOT_CONNECT, elsewhere=True),
-    Rule("no such path", 404, "^HTTP 404 Not Found", NO, NO, UnsupportedError, "this worker does not have the call"),
-    Rule("no such level", 404, "^invalid log level", NO, NO, RejectedError, "TRACE, DEBUG, INFO, WARN, ERROR, FATAL"),
+    ResponseRule(
+        "starting", 404, "", AGAIN, AGAIN, UnreachableError, _HINT_NOT_CONNECT, shapes=_NOT_CONNECT, elsewhere=True
+    ),
+    ResponseRule(
+        "no such path", 404, "^HTTP 404 Not Found", NO, NO, UnsupportedError, "this worker does not have the call"
+    ),
+    ResponseRule(
+        "no such level", 404, "^invalid log level", NO, NO, RejectedError, "TRACE, DEBUG, INFO, WARN, ERROR, FATAL"
+    ),
     # A worker that lags behind the config topic says the same as one that knows: asked twice, believed.
-    Rule("missing", 404, "", AGAIN, AGAIN, NotFoundError, _HINT_LIST, shapes=_CONNECT, elsewhere=True, once=True),
-    Rule("too old", 405, "", NO, NO, UnsupportedError, "this worker is too old for the call"),
+    ResponseRule(
+        "missing", 404, "", AGAIN, AGAIN, NotFoundError, _HINT_LIST, shapes=_CONNECT, elsewhere=True, once=True
+    ),
+    ResponseRule("too old", 405, "", NO, NO, UnsupportedError, "this worker is too old for the call"),
     # Four 409s. Three are a rebalance and pass; the fourth is a fact.
-    Rule("exists", 409, "^Connector .* already exists", NO, NO, AlreadyExistsError, "change it instead of creating it"),
-    Rule("no leader known", 409, "no known leader URL", AGAIN, AGAIN),
-    Rule("two hops", 409, "because of a conflicting operation", AGAIN, AGAIN, hint=_HINT_OTHER_URL, elsewhere=True),
-    Rule("stale configuration", 409, "due to stale configuration", AGAIN, AGAIN),
-    Rule(
+    ResponseRule(
+        "exists", 409, "^Connector .* already exists", NO, NO, AlreadyExistsError, "change it instead of creating it"
+    ),
+    ResponseRule("no leader known", 409, "no known leader URL", AGAIN, AGAIN),
+    ResponseRule(
+        "two hops", 409, "because of a conflicting operation", AGAIN, AGAIN, hint=_HINT_OTHER_URL, elsewhere=True
+    ),
+    ResponseRule("stale configuration", 409, "due to stale configuration", AGAIN, AGAIN),
+    ResponseRule(
         "not stopped",
         400,
         "^Connectors must be in the STOPPED state",
@@ -153,7 +167,7 @@ ANSWER_RULES: tuple[Rule, ...] = (
         "stop it, wait until its status says STOPPED with no task left, then repeat",
     ),
     # Jetty 12 came with Connect 4.0 and refuses paths that are quoted well.
-    Rule(
+    ResponseRule(
         "unaddressable",
         400,
         "(Ambiguous URI|Suspicious Path|Bad Message|Bad Request)",
@@ -163,19 +177,23 @@ ANSWER_RULES: tuple[Rule, ...] = (
         "this Connect can't be asked for a name with a slash, a percent sign, a backslash or a control character",
         shapes=_PAGE,
     ),
-    Rule("request timeout", 408, "", AGAIN, UNKNOWN, UnreachableError),
-    Rule("too many requests", 429, "", AGAIN, AGAIN, UnreachableError),
-    Rule("rejected", range(400, 500), "", NO, NO),
+    ResponseRule("request timeout", 408, "", AGAIN, UNKNOWN, UnreachableError),
+    ResponseRule("too many requests", 429, "", AGAIN, AGAIN, UnreachableError),
+    ResponseRule("rejected", range(400, 500), "", NO, NO),
     # From here on a write is unknown unless the text proves that nothing was begun.
-    Rule("rebalance on a read", 500, "because a rebalance is expected", AGAIN, AGAIN),
-    Rule("forwarded: later", 500, "^Cannot complete request (momentarily|because)", AGAIN, AGAIN),
-    Rule("forwarded: missing", 500, _MISSING, AGAIN, AGAIN, NotFoundError, _HINT_LIST, elsewhere=True, once=True),
-    Rule("forwarded: exists", 500, "^Connector .* already exists", NO, NO, AlreadyExistsError, "change it instead"),
-    Rule("timed out", 500, "^Request timed out", AGAIN, UNKNOWN, UnreachableError),
-    Rule(
+    ResponseRule("rebalance on a read", 500, "because a rebalance is expected", AGAIN, AGAIN),
+    ResponseRule("forwarded: later", 500, "^Cannot complete request (momentarily|because)", AGAIN, AGAIN),
+    ResponseRule(
+        "forwarded: missing", 500, _MISSING, AGAIN, AGAIN, NotFoundError, _HINT_LIST, elsewhere=True, once=True
+    ),
+    ResponseRule(
+        "forwarded: exists", 500, "^Connector .* already exists", NO, NO, AlreadyExistsError, "change it instead"
+    ),
+    ResponseRule("timed out", 500, "^Request timed out", AGAIN, UNKNOWN, UnreachableError),
+    ResponseRule(
         "leader not reached", 500, _LEADER_NOT_REACHED, AGAIN, AGAIN, UnreachableError, _HINT_OTHER_URL, elsewhere=True
     ),
-    Rule(
+    ResponseRule(
         "forwarding broke",
         500,
         "^IO Error trying to forward",
@@ -186,7 +204,7 @@ ANSWER_RULES: tuple[Rule, ...] = (
         elsewhere=True,
     ),
     # Connect says itself that this one can be repeated. It is not atomic: some partitions may have moved.
-    Rule(
+    ResponseRule(
         "zombie sink task",
         500,
         "^Failed to (alter|reset) consumer group offsets .* can be safely retried",
@@ -196,7 +214,7 @@ ANSWER_RULES: tuple[Rule, ...] = (
         kinds=_OFFSETS,
         is_partial=True,
     ),
-    Rule(
+    ResponseRule(
         "offsets not modifiable",
         500,
         "doesn't support external modification of offsets",
@@ -206,10 +224,10 @@ ANSWER_RULES: tuple[Rule, ...] = (
         "this plugin refuses changes of its offsets",
         kinds=_OFFSETS,
     ),
-    Rule("offsets not primitive", 500, "^Offsets may only contain primitive types", NO, NO, kinds=_OFFSETS),
+    ResponseRule("offsets not primitive", 500, "^Offsets may only contain primitive types", NO, NO, kinds=_OFFSETS),
     # Jackson could not read the body, so nobody acted on it.
-    Rule("malformed body", 500, _MALFORMED, NO, NO),
-    Rule(
+    ResponseRule("malformed body", 500, _MALFORMED, NO, NO),
+    ResponseRule(
         "plugin missing",
         500,
         "Failed to find any class that implements Connector",
@@ -218,18 +236,20 @@ ANSWER_RULES: tuple[Rule, ...] = (
         RejectedError,
         "install the plugin on every worker; seamark doctor shows where it is missing",
     ),
-    Rule("empty 500", 500, "", AGAIN, UNKNOWN, UnreachableError, shapes=_EMPTY),
-    Rule("gateway", range(502, 505), "", AGAIN, UNKNOWN, UnreachableError, elsewhere=True),
-    Rule("page for an error", range(500, 600), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT, shapes=_PAGE),
-    Rule("server error", range(500, 600), "", NO, UNKNOWN, RejectedError, "the worker's log has the cause"),
-    Rule("unknown status", range(1000), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT),
+    ResponseRule("empty 500", 500, "", AGAIN, UNKNOWN, UnreachableError, shapes=_EMPTY),
+    ResponseRule("gateway", range(502, 505), "", AGAIN, UNKNOWN, UnreachableError, elsewhere=True),
+    ResponseRule(
+        "page for an error", range(500, 600), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT, shapes=_PAGE
+    ),
+    ResponseRule("server error", range(500, 600), "", NO, UNKNOWN, RejectedError, "the worker's log has the cause"),
+    ResponseRule("unknown status", range(1000), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT),
 )
 
-FAILURE_RULES: dict[Phase, Rule] = {
+FAILURE_RULES: dict[Phase, ResponseRule] = {
     # The deadline passed before the first byte.
-    Phase.TOO_LATE: Rule("too late", range(0), "", NO, NO, DeadlineError),
+    Phase.TOO_LATE: ResponseRule("too late", range(0), "", NO, NO, DeadlineError),
     # Nothing was sent, so a write may go to the next worker as well.
-    Phase.CONNECTING: Rule(
+    Phase.CONNECTING: ResponseRule(
         "not connected",
         range(0),
         "",
@@ -239,8 +259,8 @@ FAILURE_RULES: dict[Phase, Rule] = {
         "check the URLs of the context, and that a worker runs",
         elsewhere=True,
     ),
-    Phase.SENT: Rule("no answer", range(0), "", AGAIN, UNKNOWN, UnreachableError, elsewhere=True),
-    Phase.TOO_LARGE: Rule("answer too large", range(0), "", NO, UNKNOWN, RefusedError, _HINT_NOT_CONNECT),
+    Phase.SENT: ResponseRule("no answer", range(0), "", AGAIN, UNKNOWN, UnreachableError, elsewhere=True),
+    Phase.TOO_LARGE: ResponseRule("answer too large", range(0), "", NO, UNKNOWN, RefusedError, _HINT_NOT_CONNECT),
 }
 
 
@@ -258,8 +278,8 @@ _JSON_STARTS = (b"{", b"[", b'"')
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back over HTTP. `location_host` is where a redirect wanted to lead, `date` what its clock said."""
+class HttpResponse:
+    """An HTTP response. `location_host` is the target of a redirect, `date` the time by the server's clock."""
 
     status: int
     content_type: str = ""
@@ -269,8 +289,8 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """What came instead of an answer, and how far the request had gone."""
+class RequestFailure:
+    """A request that got no response, and how far it had gone."""
 
     phase: Phase
     reason: str
@@ -283,14 +303,14 @@ class Judgement:
     """What an answer means for one request, by which rule, and what the other side said."""
 
     verdict: Verdict
-    rule: Rule
+    rule: ResponseRule
     text: str
     status: int = 0
 
 
-def judge(request: Request, outcome: Answer | Failure) -> Judgement:
+def judge(request: Request, outcome: HttpResponse | RequestFailure) -> Judgement:
     """What an outcome means for the request."""
-    if isinstance(outcome, Failure):
+    if isinstance(outcome, RequestFailure):
         rule = FAILURE_RULES[outcome.phase]
         return Judgement(_verdict(request, rule), rule, outcome.reason)
     return _judge_answer(request, outcome)
@@ -301,7 +321,7 @@ def is_unknown(request: Request, judgement: Judgement) -> bool:
     return request.writes and (judgement.verdict is Verdict.UNKNOWN or judgement.rule.is_partial)
 
 
-def _judge_answer(request: Request, answer: Answer) -> Judgement:
+def _judge_answer(request: Request, answer: HttpResponse) -> Judgement:
     shape, text = _read_body(answer)
     text = _FORWARDED.sub("", hide_values(text, request.secrets))
     for rule in ANSWER_RULES:
@@ -312,11 +332,11 @@ def _judge_answer(request: Request, answer: Answer) -> Judgement:
     raise AssertionError(f"no rule for status {answer.status}")  # the table ends with rules for every status
 
 
-def _verdict(request: Request, rule: Rule) -> Verdict:
+def _verdict(request: Request, rule: ResponseRule) -> Verdict:
     return rule.write if request.writes else rule.read
 
 
-def _read_body(answer: Answer) -> tuple[Shape, str]:
+def _read_body(answer: HttpResponse) -> tuple[Shape, str]:
     body = answer.body
     if not body.strip():
         return Shape.EMPTY, ""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from seamark.connect.answers import FAILURE_RULES, Answer, Judgement, Phase, Verdict, is_unknown, judge
+from seamark.connect.answers import FAILURE_RULES, HttpResponse, Judgement, Phase, Verdict, is_unknown, judge
 from seamark.connect.model import Wait
 from seamark.connect.requests import Request
 from seamark.connect.transport import Transport
@@ -70,7 +70,7 @@ class Timing:
             pause = min(pause * 2, self.longest_pause_seconds)
 
 
-class Workers:
+class FailoverUrls:
     """URLs in the order to try them. Remembers the one that answered, so a dead first one costs once, not always."""
 
     def __init__(self, urls: Sequence[str], *, cluster: str) -> None:
@@ -172,7 +172,7 @@ class Caller:
 
     def __init__(
         self,
-        workers: Workers,
+        workers: FailoverUrls,
         transport: Transport,
         *,
         timing: Timing,
@@ -203,7 +203,7 @@ class Caller:
             for progress in list(self._pending.values())
         )
 
-    def call(self, request: Request, *, url: str | None = None) -> Answer:
+    def call(self, request: Request, *, url: str | None = None) -> HttpResponse:
         """The answer of any worker, or of the one at `url` alone.
 
         Raises:
@@ -215,7 +215,7 @@ class Caller:
         with self._going_on(request) as progress:
             return self._call(request, progress, url=url)
 
-    def _call(self, request: Request, progress: _Progress, *, url: str | None) -> Answer:
+    def _call(self, request: Request, progress: _Progress, *, url: str | None) -> HttpResponse:
         pauses = self._timing.pauses()
         while True:
             # Each round asks every worker at most once; the pause stands between rounds and after a "later".
@@ -230,7 +230,7 @@ class Caller:
             progress.end_round()
             self._pause(request, judgement, progress, seconds=next(pauses))
 
-    def ask_once(self, request: Request, *, url: str) -> Answer:
+    def ask_once(self, request: Request, *, url: str) -> HttpResponse:
         """The answer of one worker to a single attempt; anything but "done" is raised."""
         with self._going_on(request) as progress:
             judgement, answer = self._attempt(url, request, progress)
@@ -247,7 +247,7 @@ class Caller:
         finally:
             del self._pending[id(progress)]
 
-    def _attempt(self, url: str, request: Request, progress: _Progress) -> tuple[Judgement, Answer | None]:
+    def _attempt(self, url: str, request: Request, progress: _Progress) -> tuple[Judgement, HttpResponse | None]:
         remaining = self._remaining(progress)
         limit = self._timing.herder_seconds if request.queues else self._timing.read_seconds
         outcome = self._transport.send(
@@ -258,7 +258,7 @@ class Caller:
             may_send=self._build_check(request, progress),
         )
         judgement = judge(request, outcome)
-        if judgement.verdict is Verdict.DONE and isinstance(outcome, Answer):
+        if judgement.verdict is Verdict.DONE and isinstance(outcome, HttpResponse):
             return judgement, outcome
         progress.note(url, request, judgement)
         if judgement.verdict is not Verdict.TRY_AGAIN:

@@ -14,8 +14,8 @@ from typing import Self, TypeVar
 import httpx2
 
 from seamark.connect import requests, wire
-from seamark.connect.answers import Answer, Failure
-from seamark.connect.caller import Caller, Timing, Workers
+from seamark.connect.answers import HttpResponse, RequestFailure
+from seamark.connect.caller import Caller, FailoverUrls, Timing
 from seamark.connect.capability import Capabilities, Capability, build_capabilities
 from seamark.connect.model import (
     Connector,
@@ -30,7 +30,7 @@ from seamark.connect.model import (
 )
 from seamark.connect.readiness import ReadConfigNames, Readiness
 from seamark.connect.requests import Request
-from seamark.connect.shared_reads import ConfigBoard
+from seamark.connect.shared_reads import SharedConfigReads
 from seamark.connect.transport import Transport
 from seamark.context.urls import build_worker_id
 from seamark.core.offsets import Offset
@@ -91,7 +91,7 @@ class ConnectClient:
         """
         self.cluster = cluster
         self.timing = timing or Timing()
-        workers = Workers(urls, cluster=cluster)
+        workers = FailoverUrls(urls, cluster=cluster)
         self._transport = Transport(
             workers.urls, username=username, password=password, ca_file=ca_file, verify=verify, transport=transport
         )
@@ -105,7 +105,7 @@ class ConnectClient:
         )
         self._lock = threading.Lock()
         self._capabilities: tuple[float, Capabilities] | None = None
-        self._configs = ConfigBoard(self._read_one_config, self._read_all_configs)
+        self._configs = SharedConfigReads(self._read_one_config, self._read_all_configs)
 
     def __enter__(self) -> Self:
         return self
@@ -211,7 +211,7 @@ class ConnectClient:
         ours = {build_worker_id(url): url for url in self.urls}
         with ThreadPoolExecutor(max_workers=_MOST_WORKERS_AT_ONCE) as pool:
             answers = dict(zip(ours, pool.map(self._knock, ours.values()), strict=True))
-        failed = {worker: answer for worker, answer in answers.items() if isinstance(answer, Failure)}
+        failed = {worker: answer for worker, answer in answers.items() if isinstance(answer, RequestFailure)}
         alive = (ours.keys() if members is None else frozenset(members)) - failed.keys()
         silent = [worker for worker in workers if worker.lower() not in alive]
         hanging = [worker for worker, answer in failed.items() if answer.is_silence]
@@ -221,7 +221,7 @@ class ConnectClient:
         removed = [worker for worker in ours if worker not in alive and worker not in failed] if is_by_id else []
         return tuple(dict.fromkeys([*silent, *hanging, *removed]))
 
-    def _knock(self, url: str) -> Answer | Failure:
+    def _knock(self, url: str) -> HttpResponse | RequestFailure:
         seconds = self.timing.connect_seconds
         return self._transport.send(url, requests.root(), connect_seconds=seconds, read_seconds=seconds)
 
@@ -384,7 +384,7 @@ class ConnectClient:
         except wire.MalformedBodyError as error:
             raise self._build_malformed(request, answer, error) from error
 
-    def _build_malformed(self, request: Request, answer: Answer, error: wire.MalformedBodyError) -> SeamarkError:
+    def _build_malformed(self, request: Request, answer: HttpResponse, error: wire.MalformedBodyError) -> SeamarkError:
         what = f"{request.doing} in Connect cluster {self.cluster}"
         cause = f"{answer.status}, but the body is not Connect's: {error}"
         context = {"cluster": self.cluster}

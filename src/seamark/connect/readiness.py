@@ -24,7 +24,7 @@ from typing import NoReturn
 from weakref import WeakSet
 
 from seamark.connect import requests, wire
-from seamark.connect.answers import Answer, Failure, Verdict, judge
+from seamark.connect.answers import HttpResponse, RequestFailure, Verdict, judge
 from seamark.connect.caller import Caller, Timing, describe
 from seamark.connect.model import Wait, WorkerHealth
 from seamark.connect.requests import Request, RequestKind
@@ -103,7 +103,7 @@ class Readiness:
             if one.reasons
         )
 
-    def call(self, request: Request, *, url: str | None = None) -> Answer:
+    def call(self, request: Request, *, url: str | None = None) -> HttpResponse:
         """Return the answer of any worker, or of the one at `url`; what it lacks doesn't exist.
 
         Raises:
@@ -139,7 +139,7 @@ class Readiness:
                 # A server that closes every connection after one answer would never end.
                 is_last = time.monotonic() >= self._find_deadline(pending)
 
-    def ask_once(self, request: Request, *, url: str) -> Answer:
+    def ask_once(self, request: Request, *, url: str) -> HttpResponse:
         """Return the answer of one worker to a single attempt.
 
         Raises:
@@ -201,7 +201,7 @@ class Readiness:
         request = requests.health()
         outcome = self._send(url, request, seconds)
         judgement = judge(request, outcome)
-        if not isinstance(outcome, Answer) or judgement.verdict is Verdict.TRY_AGAIN or outcome.location_host:
+        if not isinstance(outcome, HttpResponse) or judgement.verdict is Verdict.TRY_AGAIN or outcome.location_host:
             return describe(judgement)
         if judgement.verdict is Verdict.DONE:
             try:
@@ -250,7 +250,7 @@ class Readiness:
     def _list_names(self, url: str) -> tuple[frozenset[str], object] | None:
         outcome = self._send(url, requests.names(), _HERDER_SECONDS)
         connection = self._transport.connection
-        if not isinstance(outcome, Answer) or outcome.status != 200 or connection is None:
+        if not isinstance(outcome, HttpResponse) or outcome.status != 200 or connection is None:
             return None
         try:
             return frozenset(wire.build_names(outcome.body)), connection
@@ -288,7 +288,7 @@ class Readiness:
             context={"cluster": self._cluster},
         )
 
-    def _send(self, url: str, request: Request, seconds: float) -> Answer | Failure:
+    def _send(self, url: str, request: Request, seconds: float) -> HttpResponse | RequestFailure:
         connect_seconds = min(seconds, self._timing.connect_seconds)
         return self._transport.send(url, request, connect_seconds=connect_seconds, read_seconds=seconds)
 
@@ -302,5 +302,5 @@ class Readiness:
             del self._pending[id(pending)]
 
 
-def _is_ready(answer: Answer, health: WorkerHealth) -> bool:
+def _is_ready(answer: HttpResponse, health: WorkerHealth) -> bool:
     return answer.status == 200 and health.is_healthy and health.message.startswith(_HEALTHY)

@@ -70,8 +70,8 @@ class _ReadAll(Protocol):
     def __call__(self, *, elsewhere: bool) -> Configs: ...
 
 
-class ConfigBoard:
-    """The configs of one cluster. Who is alone asks for his own, as a list of ten thousand is too much for one."""
+class SharedConfigReads:
+    """Cached connector configs: a single caller reads one config, concurrent callers share one bulk read."""
 
     def __init__(self, read_one: Callable[[str], dict[str, str]], read_all: _ReadAll) -> None:
         self._read_one = read_one
@@ -111,7 +111,7 @@ class _Statuses(Protocol):
     def read_statuses(self) -> dict[str, ConnectorStatus]: ...
 
 
-class StatusBoard:
+class SharedStatusReads:
     """The statuses of one cluster. A few who ask get single answers."""
 
     def __init__(self, port: _Statuses) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from seamark.connect.answers import Answer, Failure, Phase
+from seamark.connect.answers import HttpResponse, Phase, RequestFailure
 from seamark.connect.requests import Request
 from seamark.core.time import read_clock
 from seamark.errors import InvalidSettingError
@@ -25,7 +25,7 @@ _LATE = "the deadline passed before the request was sent"
 
 
 class _TooLateError(Exception):
-    """The deadline passed while a request was prepared. Internal: `Transport.send` returns it as a `Failure`."""
+    """The deadline passed while a request was prepared. Internal: `Transport.send` returns it as a `RequestFailure`."""
 
     def __init__(self, phase: Phase) -> None:
         super().__init__(_LATE)
@@ -91,7 +91,7 @@ class Transport:
         connect_seconds: float,
         read_seconds: float,
         may_send: Callable[[], bool] | None = None,
-    ) -> Answer | Failure:
+    ) -> HttpResponse | RequestFailure:
         """Send the request to the worker at `url`. Never raises for what the network or the worker does.
 
         `may_send` is asked before the connection is made, and again right before the first byte of headers and body:
@@ -99,7 +99,7 @@ class Transport:
         """
         self._last.connection = None
         if may_send is not None and not may_send():
-            return Failure(Phase.TOO_LATE, _LATE)
+            return RequestFailure(Phase.TOO_LATE, _LATE)
         ends_at = read_clock() + connect_seconds + read_seconds
         timeout = httpx2.Timeout(read_seconds, connect=connect_seconds, pool=connect_seconds)
         headers = {"Content-Type": "application/json"} if request.body is not None else None
@@ -113,27 +113,27 @@ class Transport:
                 extensions=_build_guard(may_send, has_body=bool(request.body)),
             ) as response:
                 body = self._read_body(response, ends_at=ends_at)
-                if isinstance(body, Failure):
+                if isinstance(body, RequestFailure):
                     return body
                 self._last.connection = response.extensions.get("network_stream", self._stand_ins.get(url))
                 return _build_answer(response, body)
         except _TooLateError as error:
-            return Failure(error.phase, str(error))
+            return RequestFailure(error.phase, str(error))
         except _BEFORE_SENDING as error:
-            return Failure(Phase.CONNECTING, _reason(error), isinstance(error, httpx2.TimeoutException))
+            return RequestFailure(Phase.CONNECTING, _reason(error), isinstance(error, httpx2.TimeoutException))
         except httpx2.HTTPError as error:
-            return Failure(Phase.SENT, _reason(error), isinstance(error, httpx2.TimeoutException))
+            return RequestFailure(Phase.SENT, _reason(error), isinstance(error, httpx2.TimeoutException))
 
-    def _read_body(self, response: httpx2.Response, *, ends_at: float) -> bytes | Failure:
+    def _read_body(self, response: httpx2.Response, *, ends_at: float) -> bytes | RequestFailure:
         chunks: list[bytes] = []
         size = 0
         for chunk in response.iter_bytes():
             size += len(chunk)
             if size > self._max_answer_bytes:
-                return Failure(Phase.TOO_LARGE, f"the answer is larger than {self._max_answer_bytes} bytes")
+                return RequestFailure(Phase.TOO_LARGE, f"the answer is larger than {self._max_answer_bytes} bytes")
             # The read timeout starts anew with every byte; a worker that trickles would hold us for ever.
             if read_clock() > ends_at:
-                return Failure(Phase.SENT, "the answer did not end in time", is_silence=True)
+                return RequestFailure(Phase.SENT, "the answer did not end in time", is_silence=True)
             chunks.append(chunk)
         return b"".join(chunks)
 
@@ -160,12 +160,12 @@ class _StandIn:
     """A connection of a transport that has none."""
 
 
-def _build_answer(response: httpx2.Response, body: bytes) -> Answer:
+def _build_answer(response: httpx2.Response, body: bytes) -> HttpResponse:
     location = response.headers.get("location", "") if 300 <= response.status_code < 400 else ""
     # 201 Created has a location too; only the host of a redirect is of interest, its path may hold anything.
     host = (urlsplit(location).netloc.rpartition("@")[2] or "the same host") if location else ""
     headers = response.headers
-    return Answer(response.status_code, headers.get("content-type", ""), body, host, headers.get("date", ""))
+    return HttpResponse(response.status_code, headers.get("content-type", ""), body, host, headers.get("date", ""))
 
 
 def _build_tls(ca_file: str | None, *, verify: bool) -> ssl.SSLContext:

@@ -22,8 +22,8 @@ from seamark.changes.action import (
     is_met,
     needs_permission,
 )
-from seamark.changes.codec import Secret
-from seamark.changes.effect import Effect, Sign
+from seamark.changes.codec import SecretConfig
+from seamark.changes.effect import ChangeKind, Effect
 from seamark.changes.images import find_references, find_typed, reveal_config, split_secrets
 from seamark.changes.step import CanNotUndo, Intent, Step
 from seamark.connect.model import Connector, State
@@ -80,7 +80,7 @@ class ApplyConnector(Action):
 
     cluster: str
     name: str
-    config: Annotated[Mapping[str, str] | None, Secret()] = field(repr=False)
+    config: Annotated[Mapping[str, str] | None, SecretConfig()] = field(repr=False)
     keep: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()
     state: str = RUNNING
@@ -167,11 +167,11 @@ class ApplyConnector(Action):
             return ()
         fields = build_config_fields(seen.intent)
         if self.config is None:
-            return (Effect(Sign.DELETE, self.subject, f"delete: {say_tasks(seen.tasks, 'ends', 'end')}"),)
+            return (Effect(ChangeKind.DELETE, self.subject, f"delete: {say_tasks(seen.tasks, 'ends', 'end')}"),)
         if seen.present is None:
-            return (Effect(Sign.CREATE, self.subject, f"create, {self.state}", fields),)
+            return (Effect(ChangeKind.CREATE, self.subject, f"create, {self.state}", fields),)
         words = f"restarts {render_count(seen.tasks, 'task')}" if seen.tasks else "no task runs now"
-        return (Effect(Sign.CHANGE, self.subject, words, fields, tasks=seen.tasks),)
+        return (Effect(ChangeKind.CHANGE, self.subject, words, fields, tasks=seen.tasks),)
 
     def undo_notes(self, seen: ConnectorSeen) -> tuple[str, ...]:
         """Say what stays behind where the connector is deleted."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seamark.changes.effect import ClusterSurvey, Drift, DriftField
-from seamark.changes.environment import World
+from seamark.changes.environment import Environment
 from seamark.changes.images import (
     build_config_image,
     build_sealed_like,
@@ -44,8 +44,8 @@ def group_owners(owners: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One connector that is not as it should be: it is missing, it is another, or it should not be there.
+class ConnectorDifference:
+    """A connector that differs from its spec: it is missing, its config differs, or it isn't in the spec.
 
     `wanted` is None where it shall go, `present` where it is not there. `config` is what the spec says, with its
     references; `revealed` is what Connect shall get, secrets and all.
@@ -74,8 +74,8 @@ class Difference:
 
 
 def find_differences(
-    desired: Mapping[str, DesiredConnector], live: Mapping[str, Connector], world: World
-) -> tuple[Difference, ...]:
+    desired: Mapping[str, DesiredConnector], live: Mapping[str, Connector], world: Environment
+) -> tuple[ConnectorDifference, ...]:
     """What must be created or changed, in the order of the spec. What is equal is left out: a PUT would restart it."""
     found = []
     for owner, wanted in desired.items():
@@ -87,13 +87,13 @@ def find_differences(
         config = restore_masked({key: value for key, value in wanted.config.items() if key != "name"}, held)
         revealed = reveal_config(config, world)
         if present is None or not _is_equal(revealed, held):
-            found.append(Difference(owner, present, wanted, config, revealed))
+            found.append(ConnectorDifference(owner, present, wanted, config, revealed))
     return tuple(found)
 
 
-def find_surplus(owners: Collection[str], live: Mapping[str, Connector]) -> tuple[Difference, ...]:
+def find_surplus(owners: Collection[str], live: Mapping[str, Connector]) -> tuple[ConnectorDifference, ...]:
     """What must go, of those owners."""
-    return tuple(Difference(owner, live[owner], None) for owner in sorted(owners) if owner in live)
+    return tuple(ConnectorDifference(owner, live[owner], None) for owner in sorted(owners) if owner in live)
 
 
 def _is_equal(config: Mapping[str, str], present: Mapping[str, str]) -> bool:
@@ -113,7 +113,7 @@ def build_drift(
     wanted: Mapping[str, str],
     change: str,
     cluster: str,
-    world: World,
+    world: Environment,
 ) -> Drift | None:
     """The drift of one connector, or None where it is as the spec left it. `wanted` may be empty: it shall go."""
     hidden = find_sealed(applied)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seamark.changes.action import ConfigWrite
-from seamark.changes.environment import World
+from seamark.changes.environment import Environment
 from seamark.changes.images import SECRET_SCHEME, find_references, find_typed
 from seamark.connect.api import CONNECT
 from seamark.connect.clusters import Clusters
 from seamark.context import is_masked
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.core.secrets import MASK, find_secret_keys, find_secret_values, hide_values, is_sensitive, mask_value
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnreachableError, UsageError
 
@@ -90,7 +90,7 @@ class DesiredConnector:
 
     name: str
     config: Mapping[str, str] = field(repr=False)
-    place: Place
+    place: FileLocation
     cluster: str | None = None
     state: str = ""
 
@@ -124,7 +124,7 @@ class _Judgement:
     trouble: SeamarkError | None = None
 
 
-def check_configs(writes: Iterable[ConfigWrite], clusters: Clusters, world: World) -> tuple[str, ...]:
+def check_configs(writes: Iterable[ConfigWrite], clusters: Clusters, world: Environment) -> tuple[str, ...]:
     """Refuse configs that their plugins don't accept, naming all of them.
 
     Plugins get a placeholder for each `secret://` reference: a plugin may connect to an address of the config, and a
@@ -160,7 +160,7 @@ def check_configs(writes: Iterable[ConfigWrite], clusters: Clusters, world: Worl
     )
 
 
-def _build_judge(clusters: Clusters, world: World) -> Callable[[ConfigWrite], _Judgement]:
+def _build_judge(clusters: Clusters, world: Environment) -> Callable[[ConfigWrite], _Judgement]:
     def judge(step: ConfigWrite) -> _Judgement:
         client = clusters.client(step.cluster)
         try:
@@ -188,7 +188,7 @@ def _build_judge(clusters: Clusters, world: World) -> Callable[[ConfigWrite], _J
 
 
 def _find_untyped(
-    write: ConfigWrite, config: Mapping[str, str], passwords: frozenset[str], world: World
+    write: ConfigWrite, config: Mapping[str, str], passwords: frozenset[str], world: Environment
 ) -> tuple[str, ...]:
     """Return a fault for each literal PASSWORD value that the plan and the journal would hold in clear.
 

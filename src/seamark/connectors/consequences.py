@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from seamark.changes.effect import Effect
-from seamark.changes.environment import World
+from seamark.changes.environment import Environment
 from seamark.connect.clusters import Clusters
 from seamark.connect.config import find_group
 from seamark.connect.model import Connector
@@ -33,7 +33,7 @@ class ConnectorSetting:
 
     context: Context
     clusters: Clusters
-    world: World
+    world: Environment
     leftovers: LeftoverReader
 
 

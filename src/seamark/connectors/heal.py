@@ -60,10 +60,10 @@ class RestartDecision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class RestartHistory:
     """What healing knows of one connector. Times are of the caller's clock, in seconds."""
 
-    care: RestartDecision = RestartDecision.WELL
+    decision: RestartDecision = RestartDecision.WELL
     restarts: int = 0
     last_at: float | None = None
     # Since when it has been seen without a failure after a restart.
@@ -78,7 +78,7 @@ class Patient:
 
 _IN_BETWEEN = frozenset({State.UNASSIGNED, State.RESTARTING, State.UNKNOWN})
 
-History = Mapping[str, Patient]
+History = Mapping[str, RestartHistory]
 """What healing knows, by owner."""
 
 
@@ -87,14 +87,14 @@ class HealedConnector:
     """What became of a connector that had failed. `restarts` is how often it was started again."""
 
     owner: str
-    care: RestartDecision
+    decision: RestartDecision
     restarts: int = 0
     why: str = ""
 
     @property
     def is_mended(self) -> bool:
         """Whether it runs."""
-        return self.care in (RestartDecision.WELL, RestartDecision.WATCHED)
+        return self.decision in (RestartDecision.WELL, RestartDecision.WATCHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +116,16 @@ class Round:
     @property
     def next_at(self) -> float | None:
         """When the next thing is to be done; None where there is nothing to wait for."""
-        times = [patient.due_at for patient in self.history.values() if patient.due_at is not None]
+        times = [known.due_at for known in self.history.values() if known.due_at is not None]
         return min(times, default=None)
 
     @property
     def is_over(self) -> bool:
         """Whether everybody runs, is given up, or is not meant to run."""
-        return all(patient.due_at is None for patient in self.history.values())
+        return all(known.due_at is None for known in self.history.values())
 
-    def _in(self, care: RestartDecision) -> tuple[str, ...]:
-        return tuple(owner for owner, patient in self.history.items() if patient.care is care)
+    def _in(self, decision: RestartDecision) -> tuple[str, ...]:
+        return tuple(owner for owner, known in self.history.items() if known.decision is decision)
 
 
 def decide_restarts(
@@ -137,70 +137,72 @@ def decide_restarts(
     status here any more is gone, and is forgotten.
     """
     decided = {
-        owner: _decide(history.get(owner, Patient()), status, now=now, settings=settings)
+        owner: _decide(history.get(owner, RestartHistory()), status, now=now, settings=settings)
         for owner, status in statuses.items()
     }
     return Round(decided)
 
 
-def record_restart(patient: Patient, now: float, *, trouble: str = "") -> Patient:
+def record_restart(known: RestartHistory, now: float, *, trouble: str = "") -> RestartHistory:
     """A restart was made, or could not be because of some `trouble`: both count, so that neither goes on for ever."""
     return replace(
-        patient,
-        care=RestartDecision.WAITING,
-        restarts=patient.restarts + 1,
+        known,
+        decision=RestartDecision.WAITING,
+        restarts=known.restarts + 1,
         last_at=now,
         well_since=None,
-        why=trouble or patient.why,
+        why=trouble or known.why,
     )
 
 
-def _decide(patient: Patient, status: ConnectorStatus | None, *, now: float, settings: HealSettings) -> Patient:
+def _decide(
+    known: RestartHistory, status: ConnectorStatus | None, *, now: float, settings: HealSettings
+) -> RestartHistory:
     if status is None or status.state in _IN_BETWEEN:
-        return _decide_unseen(patient, "no status" if status is None else status.state.value, now=now)
+        return _decide_unseen(known, "no status" if status is None else status.state.value, now=now)
     if status.state in (State.PAUSED, State.STOPPED, State.DESTROYED):
-        return Patient(RestartDecision.LEFT_ALONE)
+        return RestartHistory(RestartDecision.LEFT_ALONE)
     why = describe_failure(status)
     if not why and any(task.state in _IN_BETWEEN for task in status.tasks):
-        return _decide_unseen(patient, "tasks that run nowhere", now=now)
-    seen = replace(patient, unseen_since=None)
+        return _decide_unseen(known, "tasks that run nowhere", now=now)
+    seen = replace(known, unseen_since=None)
     if why:
         return _decide_failed(replace(seen, well_since=None, why=why), now=now, settings=settings)
     return _decide_well(seen, now=now, settings=settings)
 
 
-def _decide_unseen(patient: Patient, seen: str, *, now: float) -> Patient:
+def _decide_unseen(known: RestartHistory, seen: str, *, now: float) -> RestartHistory:
     """A rebalance goes on, or a create. Who was never restarted is none of our business; the others are waited for."""
-    if patient.care is RestartDecision.GIVEN_UP or not patient.restarts:
+    if known.decision is RestartDecision.GIVEN_UP or not known.restarts:
         return replace(
-            patient,
-            care=patient.care if patient.care is RestartDecision.GIVEN_UP else RestartDecision.UNKNOWN,
+            known,
+            decision=known.decision if known.decision is RestartDecision.GIVEN_UP else RestartDecision.UNKNOWN,
             due_at=None,
         )
-    since = now if patient.unseen_since is None else patient.unseen_since
+    since = now if known.unseen_since is None else known.unseen_since
     if now - since >= _UNSEEN_SECONDS:
-        return replace(patient, care=RestartDecision.GIVEN_UP, why=f"{seen} for {_UNSEEN_SECONDS:.0f} s", due_at=None)
+        return replace(known, decision=RestartDecision.GIVEN_UP, why=f"{seen} for {_UNSEEN_SECONDS:.0f} s", due_at=None)
     due_at = since + _UNSEEN_SECONDS
-    return replace(patient, care=RestartDecision.UNKNOWN, well_since=None, unseen_since=since, due_at=due_at)
+    return replace(known, decision=RestartDecision.UNKNOWN, well_since=None, unseen_since=since, due_at=due_at)
 
 
-def _decide_failed(patient: Patient, *, now: float, settings: HealSettings) -> Patient:
-    if patient.restarts >= settings.max_restarts:
-        return replace(patient, care=RestartDecision.GIVEN_UP, due_at=None)
-    due_at = now if patient.last_at is None else patient.last_at + settings.find_pause(patient.restarts)
+def _decide_failed(known: RestartHistory, *, now: float, settings: HealSettings) -> RestartHistory:
+    if known.restarts >= settings.max_restarts:
+        return replace(known, decision=RestartDecision.GIVEN_UP, due_at=None)
+    due_at = now if known.last_at is None else known.last_at + settings.find_pause(known.restarts)
     return replace(
-        patient, care=RestartDecision.RESTART if due_at <= now else RestartDecision.WAITING, due_at=max(due_at, now)
+        known, decision=RestartDecision.RESTART if due_at <= now else RestartDecision.WAITING, due_at=max(due_at, now)
     )
 
 
-def _decide_well(patient: Patient, *, now: float, settings: HealSettings) -> Patient:
-    if not patient.restarts:
-        return Patient(RestartDecision.WELL)
-    since = now if patient.well_since is None else patient.well_since
+def _decide_well(known: RestartHistory, *, now: float, settings: HealSettings) -> RestartHistory:
+    if not known.restarts:
+        return RestartHistory(RestartDecision.WELL)
+    since = now if known.well_since is None else known.well_since
     calm_at = since + settings.calm_seconds
     if calm_at <= now:
-        return Patient(RestartDecision.WELL)
-    return replace(patient, care=RestartDecision.WATCHED, well_since=since, due_at=calm_at)
+        return RestartHistory(RestartDecision.WELL)
+    return replace(known, decision=RestartDecision.WATCHED, well_since=since, due_at=calm_at)
 
 
 def describe_failure(status: ConnectorStatus) -> str:
@@ -227,7 +229,7 @@ class HealReport:
     @property
     def given_up(self) -> tuple[HealedConnector, ...]:
         """Those that do not run and are not tried any more."""
-        return tuple(found for found in self.connectors if found.care is RestartDecision.GIVEN_UP)
+        return tuple(found for found in self.connectors if found.decision is RestartDecision.GIVEN_UP)
 
 
 class Healer:
@@ -302,14 +304,14 @@ class Healer:
     def report(self) -> HealReport:
         """What became of everyone so far that had failed."""
         found = []
-        for owner, patient in self._round.history.items():
-            if owner in self._restarts or patient.care in (
+        for owner, known in self._round.history.items():
+            if owner in self._restarts or known.decision in (
                 RestartDecision.GIVEN_UP,
                 RestartDecision.RESTART,
                 RestartDecision.WAITING,
             ):
-                why = patient.why or self._last_why.get(owner, "")
-                found.append(HealedConnector(owner, patient.care, self._restarts.get(owner, 0), why))
+                why = known.why or self._last_why.get(owner, "")
+                found.append(HealedConnector(owner, known.decision, self._restarts.get(owner, 0), why))
         return HealReport(tuple(found), self._failures)
 
     def _act(self, reading: Reading[Connector]) -> None:
@@ -335,21 +337,21 @@ class Healer:
         delay = _LOOK_SECONDS if next_at is None else next_at - self._now()
         self._sleep(min(max(delay, _SHORTEST_SECONDS), _LOOK_SECONDS))
 
-    def _tell_changes(self, before: Mapping[str, Patient]) -> None:
-        for owner, patient in self._round.history.items():
-            if patient.why:
-                self._last_why[owner] = patient.why
-            was = before.get(owner, Patient())
-            if patient.care is was.care:
+    def _tell_changes(self, before: Mapping[str, RestartHistory]) -> None:
+        for owner, known in self._round.history.items():
+            if known.why:
+                self._last_why[owner] = known.why
+            was = before.get(owner, RestartHistory())
+            if known.decision is was.decision:
                 continue
             restarts = self._restarts.get(owner, 0)
-            if patient.care is RestartDecision.GIVEN_UP:
-                self._tell(f"{owner}: given up after {_count(restarts)}: {patient.why}")
-            elif patient.care is RestartDecision.WELL and was.restarts:
+            if known.decision is RestartDecision.GIVEN_UP:
+                self._tell(f"{owner}: given up after {_count(restarts)}: {known.why}")
+            elif known.decision is RestartDecision.WELL and was.restarts:
                 self._tell(f"{owner}: runs again, after {_count(restarts)}")
-            elif patient.care is RestartDecision.WAITING and patient.due_at is not None:
-                pause = patient.due_at - self._now()
-                self._tell(f"{owner}: failed again; the next restart is in {pause:.0f} s: {patient.why}")
+            elif known.decision is RestartDecision.WAITING and known.due_at is not None:
+                pause = known.due_at - self._now()
+                self._tell(f"{owner}: failed again; the next restart is in {pause:.0f} s: {known.why}")
 
 
 def _count(restarts: int) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from seamark.changes.action import LOCKS, Reads, StandaloneStep, StepSeen, action_kind, needs_permission
-from seamark.changes.effect import Effect, FieldChange, Sign
-from seamark.changes.environment import World
-from seamark.changes.plan import Planned
+from seamark.changes.effect import ChangeKind, Effect, FieldChange
+from seamark.changes.environment import Environment
+from seamark.changes.plan import PlannedChange
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.connect.api import CONNECT
 from seamark.connect.capability import Capability
@@ -93,9 +93,9 @@ class SetLogger(StandaloneStep):
             for name in sorted(before[url].keys() | after[url].keys())
         )
         words = f"changes what {render_count(len(workers), 'worker')} log{'s' if len(workers) == 1 else ''}"
-        return Effect(Sign.CHANGE, self.subject, words, fields)
+        return Effect(ChangeKind.CHANGE, self.subject, words, fields)
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         known = {url: _read_levels(world, self.cluster, url) for url in self.levels}
         return Intent(
             before={url: self._build_image(world, url, levels) for url, levels in known.items()},
@@ -103,7 +103,7 @@ class SetLogger(StandaloneStep):
             extra={url: _find_beside(self.levels[url], levels) for url, levels in known.items()},
         )
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         connect = world.use(CONNECT)(self.cluster)
         has_acted = False
@@ -118,7 +118,7 @@ class SetLogger(StandaloneStep):
                 f"{self.subject}: some levels were set, others were not", cause=f"{error.message}: {error.cause}"
             ) from error
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         now = {url: _read_levels(world, self.cluster, url) for url in self.levels}
         found = {
             _compare(levels, before=intent.before[url], after=intent.after[url], read=self._build_reader(world, url))
@@ -135,14 +135,14 @@ class SetLogger(StandaloneStep):
         scope = self.scope if same and len(levels) == len(intent.before) else _WORKER
         return SetLogger(self.cluster, self.logger, levels, scope=scope, worker=self.worker, exact=True)
 
-    def _acts(self, world: World) -> Iterator[tuple[str | None, str, str]]:
+    def _acts(self, world: Environment) -> Iterator[tuple[str | None, str, str]]:
         """Every request to be sent: worker, logger, level. What stands above comes before what stands below."""
         is_one = self.scope == _CLUSTER
         for url, wanted in list(self.levels.items())[: 1 if is_one else None]:
             levels = _spare_others(wanted, _read_levels(world, self.cluster, url)) if self.exact else wanted
             yield from ((None if is_one else url, name, levels[name]) for name in sorted(levels, key=rank_name))
 
-    def _build_image(self, world: World, url: str, levels: Levels) -> dict[str, str]:
+    def _build_image(self, world: Environment, url: str, levels: Levels) -> dict[str, str]:
         """The levels of the branches that are meant, without those that only follow the one above them."""
         read = self._build_reader(world, url)
         wanted = self.levels[url]
@@ -153,7 +153,7 @@ class SetLogger(StandaloneStep):
                 image[name] = levels[name]
         return image
 
-    def _build_reader(self, world: World, url: str) -> _Read:
+    def _build_reader(self, world: Environment, url: str) -> _Read:
         return _Read(world, self.cluster, url)
 
 
@@ -161,7 +161,7 @@ class SetLogger(StandaloneStep):
 class _Read:
     """Reads the level that one logger works with. The list of all does not show one that is OFF."""
 
-    world: World
+    world: Environment
     cluster: str
     url: str
 
@@ -171,7 +171,7 @@ class _Read:
         return self.world.use(CONNECT)(self.cluster).read_logger(name, url=self.url) or find_level(name, levels)
 
 
-def _read_levels(world: World, cluster: str, url: str) -> dict[str, str]:
+def _read_levels(world: Environment, cluster: str, url: str) -> dict[str, str]:
     return {logger.name: logger.level for logger in world.use(CONNECT)(cluster).read_loggers(url)}
 
 
@@ -239,7 +239,7 @@ class Loggers:
         cluster: str | None = None,
         workers: Iterable[str] = (),
         all_workers: bool = False,
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan another level for a logger and everything whose name begins with it.
 
         `workers` are URLs. `all_workers` is for the whole cluster: from Connect 3.7 on this also reaches workers that

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from seamark.changes.action import Action
 from seamark.changes.images import find_typed, split_secrets
-from seamark.changes.plan import Planned
+from seamark.changes.plan import PlannedChange
 from seamark.changes.planner import Planner
 from seamark.connect.api import ConnectPort
 from seamark.connect.capability import Capability
@@ -80,7 +80,7 @@ class ConnectorPlans:
         self.planner = planner
         self.leftovers = leftovers
 
-    def create(self, name: str, given: Mapping[str, Any], *, cluster: str | None, state: str) -> Planned:
+    def create(self, name: str, given: Mapping[str, Any], *, cluster: str | None, state: str) -> PlannedChange:
         """The plan of a new connector."""
         where = self.choose_cluster(cluster)
         config = build_config(name, given)
@@ -101,11 +101,11 @@ class ConnectorPlans:
             notes=self.leftovers.before_create(name, config, kind=kind, settings=settings),
         )
 
-    def change(self, connector: Connector, given: Mapping[str, Any]) -> Planned:
+    def change(self, connector: Connector, given: Mapping[str, Any]) -> PlannedChange:
         """The plan of a whole new config."""
         return self._put(connector, build_config(connector.name, given, present=connector.config))
 
-    def set(self, connector: Connector, changes: Mapping[str, Any]) -> Planned:
+    def set(self, connector: Connector, changes: Mapping[str, Any]) -> PlannedChange:
         """The plan of some changed keys; None takes a key out."""
         if "name" in changes:
             raise UsageError("a connector's name can't be changed", hint="create another one and delete this one")
@@ -118,7 +118,7 @@ class ConnectorPlans:
         new = build_config(connector.name, {"connector.class": connector.plugin} | given, present=connector.config)
         return self._put(connector, present | new)
 
-    def delete(self, connectors: Sequence[Connector]) -> Planned:
+    def delete(self, connectors: Sequence[Connector]) -> PlannedChange:
         """The plan that deletes connectors, and says what stays behind."""
         notes = [note for connector in connectors for note in self._build_delete_notes(connector)]
         steps = [DeleteConnector(connector.cluster, connector.name) for connector in connectors]
@@ -131,7 +131,7 @@ class ConnectorPlans:
         except NotFoundError:
             return ()
 
-    def set_state(self, connectors: Sequence[Connector], state: str) -> Planned:
+    def set_state(self, connectors: Sequence[Connector], state: str) -> PlannedChange:
         """The plan that runs, pauses or stops connectors."""
         if state == "STOPPED":
             self._require(connectors, Capability.STOP, verb="stop")
@@ -145,13 +145,13 @@ class ConnectorPlans:
         steps = [SetRunState(connector.cluster, connector.name, state) for connector in connectors]
         return self._build(_VERBS[state], connectors, steps)
 
-    def restart(self, connectors: Sequence[Connector]) -> Planned:
+    def restart(self, connectors: Sequence[Connector]) -> PlannedChange:
         """The plan that starts failed connectors and tasks again, and leaves the others alone."""
         self._require(connectors, Capability.RESTART_TASKS, verb="restart the failed tasks of")
         steps = [RestartFailed(connector.cluster, connector.name) for connector in connectors]
         return self._build("restart the failed tasks of", connectors, steps)
 
-    def _put(self, connector: Connector, config: Mapping[str, str]) -> Planned:
+    def _put(self, connector: Connector, config: Mapping[str, str]) -> PlannedChange:
         present = {key: value for key, value in connector.config.items() if key != "name"}
         name, cluster = connector.name, connector.cluster
         refuse_violations([(name, cluster, config)], self._context, present={(cluster, name): present})
@@ -167,7 +167,7 @@ class ConnectorPlans:
         steps: Sequence[Action],
         *,
         notes: Iterable[str] = (),
-    ) -> Planned:
+    ) -> PlannedChange:
         if not connectors:
             raise UsageError(f"nothing to {verb}: no connector is named", hint="give NAME or CLUSTER/NAME")
         named = connectors[0].name if len(connectors) == 1 else f"{len(connectors)} connectors"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from seamark.changes.environment import World
+from seamark.changes.environment import Environment
 from seamark.changes.images import build_config_image, is_same_image
 from seamark.changes.step import Intent, Observed
 from seamark.connect.api import CONNECT, STATUSES
@@ -23,7 +23,7 @@ _MEANT = {
 }
 
 
-def read_config(world: World, cluster: str, name: str) -> dict[str, str] | None:
+def read_config(world: Environment, cluster: str, name: str) -> dict[str, str] | None:
     """The config without the name in it, or None where there is no such connector.
 
     Connect adds `name` to every config it is given; leaving it out makes what was sent and what is held comparable.
@@ -35,7 +35,7 @@ def read_config(world: World, cluster: str, name: str) -> dict[str, str] | None:
     return {key: value for key, value in config.items() if key != "name"}
 
 
-def read_status(world: World, cluster: str, name: str) -> ConnectorStatus | None:
+def read_status(world: Environment, cluster: str, name: str) -> ConnectorStatus | None:
     """The status, or None where Connect has none to tell."""
     try:
         return world.use(STATUSES)(cluster, name)
@@ -48,7 +48,7 @@ def find_run_state(status: ConnectorStatus) -> str | None:
     return _MEANT.get(status.state)
 
 
-def read_run_state(world: World, cluster: str, name: str) -> str | None:
+def read_run_state(world: Environment, cluster: str, name: str) -> str | None:
     """What the connector is meant to do: RUNNING, PAUSED or STOPPED; None where Connect has no status.
 
     Raises:
@@ -85,7 +85,7 @@ def refuse_hidden(config: Mapping[str, str], subject: str) -> None:
         )
 
 
-def read_config_image(world: World, cluster: str, name: str, *, secret: Collection[str]) -> dict[str, Any] | None:
+def read_config_image(world: Environment, cluster: str, name: str, *, secret: Collection[str]) -> dict[str, Any] | None:
     """The image of the config that Connect holds, or None where there is no such connector."""
     config = read_config(world, cluster, name)
     if config is None:
@@ -93,7 +93,7 @@ def read_config_image(world: World, cluster: str, name: str, *, secret: Collecti
     return {"config": build_config_image(config, world, cluster=cluster, secret=secret)}
 
 
-def compare_config(image: Any, intent: Intent, world: World) -> Observed:
+def compare_config(image: Any, intent: Intent, world: Environment) -> Observed:
     """Return where the image of a config is between an intent's before and after."""
     now, before, after = ((found or {}).get("config") for found in (image, intent.before, intent.after))
     if is_same_image(now, after, world):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from seamark.changes.action import Look, StepSeen, action_kind, needs_permission
-from seamark.changes.effect import Effect, FieldChange, Sign
-from seamark.changes.environment import World
+from seamark.changes.action import CheckStep, StepSeen, action_kind, needs_permission
+from seamark.changes.effect import ChangeKind, Effect, FieldChange
+from seamark.changes.environment import Environment
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.connect.api import CONNECT, STATUSES
 from seamark.connect.model import ConnectorStatus, State
@@ -28,7 +28,7 @@ _EMPTY_SECONDS = 15.0
 
 @step_kind("await-running")
 @dataclass(frozen=True, slots=True)
-class AwaitRunning(Look):
+class AwaitRunning(CheckStep):
     """A connector and its tasks are waited for, until all of them have run for `stable_seconds`."""
 
     aspect: ClassVar[str] = "health"
@@ -49,7 +49,7 @@ class AwaitRunning(Look):
     def describe(self) -> str:
         return f"check that {self.subject} and its tasks run"
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         clock = world.clock
         watch = _Watch(self, began_at=clock.now())
@@ -67,7 +67,7 @@ class AwaitRunning(Look):
                 raise watch.build_late(status, trouble)
             clock.sleep(min(_LOOK_SECONDS, self.stable_seconds / 3))
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         status = read_status(world, self.cluster, self.name)
         return Observed.AFTER if status is not None and is_running(status) else Observed.BEFORE
@@ -166,19 +166,21 @@ class SetRunState(ConnectorAction):
         }.get(self.state, self.state)
         before = None if seen.intent.before is None else seen.intent.before["state"]
         fields = (FieldChange("state", before, self.state),)
-        return Effect(Sign.CHANGE, self.subject, words, fields, tasks=seen.tasks if self.state == "RUNNING" else 0)
+        return Effect(
+            ChangeKind.CHANGE, self.subject, words, fields, tasks=seen.tasks if self.state == "RUNNING" else 0
+        )
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         before = read_run_state(world, self.cluster, self.name)
         return Intent(before=None if before is None else {"state": before}, after={"state": self.state})
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         if intent.before is None:
             raise RefusedError(f"{self.subject} is not there", hint="seamark connectors list shows what is there")
         connect = world.use(CONNECT)(self.cluster)
         {"RUNNING": connect.resume, "PAUSED": connect.pause, "STOPPED": connect.stop}[self.state](self.name)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         status = read_status(world, self.cluster, self.name)
         if status is None:
             return Observed.FOREIGN
@@ -209,19 +211,19 @@ class RestartFailed(ConnectorAction):
 
     def build_effect(self, seen: StepSeen) -> Effect:
         failed = seen.intent.before["failed"]
-        return Effect(Sign.CHANGE, self.subject, f"restarts {', '.join(failed)}", tasks=len(failed))
+        return Effect(ChangeKind.CHANGE, self.subject, f"restarts {', '.join(failed)}", tasks=len(failed))
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         failed = self._read_failed(world)
         if failed is None:
             raise NotFoundError(f"{self.subject} has no status", hint="seamark connectors list shows what is there")
         return Intent(before={"failed": failed}, after={"failed": []})
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         world.use(CONNECT)(self.cluster).restart(self.name, include_tasks=True, only_failed=True)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         now = self._read_failed(world)
         if not now:
             return Observed.FOREIGN if now is None else Observed.AFTER
@@ -232,7 +234,7 @@ class RestartFailed(ConnectorAction):
         # A task that runs again leaves nothing to put back.
         return None
 
-    def _read_failed(self, world: World) -> list[str] | None:
+    def _read_failed(self, world: Environment) -> list[str] | None:
         status = read_status(world, self.cluster, self.name)
         if status is None:
             return None

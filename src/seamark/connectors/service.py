@@ -15,7 +15,7 @@ from seamark.errors import NotFoundError, PartialError, SeamarkError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from seamark.changes.plan import Planned
+    from seamark.changes.plan import PlannedChange
     from seamark.connect.plugins import FleetPlugin
     from seamark.connectors.plans import ConnectorPlans
 
@@ -26,11 +26,13 @@ Owners = str | Connector | Iterable[str | Connector]
 class LifecyclePlans(Protocol):
     """Plans the verbs that change a connector together with its offsets."""
 
-    def create(self, name: str, given: Mapping[str, Any], path: Path, *, cluster: str | None, state: str) -> Planned:
+    def create(
+        self, name: str, given: Mapping[str, Any], path: Path, *, cluster: str | None, state: str
+    ) -> PlannedChange:
         """Plan a new connector that continues from the offsets in a file."""
         ...
 
-    def rename(self, connector: Connector, name: str, *, accept_loss: bool) -> Planned:
+    def rename(self, connector: Connector, name: str, *, accept_loss: bool) -> PlannedChange:
         """Plan another name for a connector."""
         ...
 
@@ -110,7 +112,7 @@ class Connectors:
         cluster: str | None = None,
         state: str = "RUNNING",
         offsets: Path | None = None,
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan a new connector. The plan says which offsets or group of that name exist already.
 
         `offsets` is the file of an export: the connector is created stopped, given what the file says of it, and runs
@@ -124,19 +126,19 @@ class Connectors:
             return self._lifecycle().create(name, config, offsets, cluster=cluster, state=state)
         return self._plans().create(name, config, cluster=cluster, state=state)
 
-    def change(self, owner: str | Connector, config: Mapping[str, Any]) -> Planned:
+    def change(self, owner: str | Connector, config: Mapping[str, Any]) -> PlannedChange:
         """Plan a whole new config of a connector."""
         return self._plans().change(self._resolve(owner), config)
 
-    def set(self, owner: str | Connector, changes: Mapping[str, Any]) -> Planned:
+    def set(self, owner: str | Connector, changes: Mapping[str, Any]) -> PlannedChange:
         """Plan a change of some keys of a connector's config; None takes a key out."""
         return self._plans().set(self._resolve(owner), changes)
 
-    def delete(self, owners: Owners) -> Planned:
+    def delete(self, owners: Owners) -> PlannedChange:
         """Plan the end of connectors. The plan says what stays behind."""
         return self._plans().delete(self._resolve_all(owners))
 
-    def rename(self, owner: str | Connector, name: str, *, accept_loss: bool = False) -> Planned:
+    def rename(self, owner: str | Connector, name: str, *, accept_loss: bool = False) -> PlannedChange:
         """Plan another name for a connector: one of that name is created with its config, and it is deleted.
 
         From Connect 3.7 on its offsets go along, as they are when it has stopped.
@@ -148,19 +150,19 @@ class Connectors:
         """
         return self._lifecycle().rename(self._resolve(owner), name, accept_loss=accept_loss)
 
-    def pause(self, owners: Owners) -> Planned:
+    def pause(self, owners: Owners) -> PlannedChange:
         """Plan that connectors wait; their tasks stay where they are."""
         return self._plans().set_state(self._resolve_all(owners), "PAUSED")
 
-    def resume(self, owners: Owners) -> Planned:
+    def resume(self, owners: Owners) -> PlannedChange:
         """Plan that connectors run."""
         return self._plans().set_state(self._resolve_all(owners), "RUNNING")
 
-    def stop(self, owners: Owners) -> Planned:
+    def stop(self, owners: Owners) -> PlannedChange:
         """Plan that connectors stop; their tasks end. Connect has it from 3.5 on."""
         return self._plans().set_state(self._resolve_all(owners), "STOPPED")
 
-    def restart(self, owners: Owners) -> Planned:
+    def restart(self, owners: Owners) -> PlannedChange:
         """Plan that failed connectors and tasks are started again; what runs is left alone."""
         return self._plans().restart(self._resolve_all(owners))
 

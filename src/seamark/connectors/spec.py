@@ -8,15 +8,15 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from seamark.changes.effect import ClusterSurvey, Drift, Effect
-from seamark.changes.environment import SnapshotWorld
+from seamark.changes.environment import SnapshotEnvironment
 from seamark.changes.images import find_sealed, find_typed, split_secrets
-from seamark.changes.plan import Planned
+from seamark.changes.plan import PlannedChange
 from seamark.changes.spec_kind import (
     CONNECTOR_PHASE,
+    OwnershipPort,
     SectionPlan,
     SectionRequest,
     SpecKind,
-    SpecOwnership,
     is_connector_owner,
     register_spec_kind,
 )
@@ -25,7 +25,7 @@ from seamark.connect.clusters import Clusters
 from seamark.connect.plugins import find_type
 from seamark.connectors.actions import ApplyConnector, ConnectorSeen
 from seamark.connectors.comparison import (
-    Difference,
+    ConnectorDifference,
     Readings,
     build_drift,
     build_gone,
@@ -83,7 +83,7 @@ class ConnectorKind(SpecKind[DesiredConnector]):
         readings = _read([*chosen, *(desired if request.prune else ())], setting.clusters, wanted=chosen)
         if request.prune:
             chosen = select_owners({*desired, *own, *readings.live}, request.names)
-        world = SnapshotWorld(setting.world, readings.connectors)
+        world = SnapshotEnvironment(setting.world, readings.connectors)
         selected = {owner: connector for owner, connector in desired.items() if owner in chosen}
         # A reference that is not allowed is not even looked up, which comparing does.
         refuse_references(selected.values(), setting.context)
@@ -110,12 +110,12 @@ class ConnectorKind(SpecKind[DesiredConnector]):
         going = find_surplus(chosen, readings.live)
         if not request.adopt:
             _refuse_foreign(going, request.ownership)
-        world = SnapshotWorld(setting.world, readings.connectors)
+        world = SnapshotEnvironment(setting.world, readings.connectors)
         survey = build_survey(readings, unchanged=(), known=desired.keys())
         draft = _Draft(setting, request, readings=readings, world=world)
         return draft.build(going, wanted=desired.keys(), survey=survey)
 
-    def check_plan(self, planned: Planned, part: SectionPlan, request: SectionRequest) -> tuple[str, ...]:
+    def check_plan(self, planned: PlannedChange, part: SectionPlan, request: SectionRequest) -> tuple[str, ...]:
         """Ask the plugins about the configs of a complete plan."""
         if not request.validate or part.world is None:
             return ()
@@ -125,7 +125,7 @@ class ConnectorKind(SpecKind[DesiredConnector]):
 register_spec_kind(ConnectorKind())
 
 
-def find_connectors(ownership: SpecOwnership) -> dict[str, str]:
+def find_connectors(ownership: OwnershipPort) -> dict[str, str]:
     """Return the connectors that a spec owns, each with the change that last created or changed it."""
     return {owner: change for owner, change in ownership.own.items() if is_connector_owner(owner)}
 
@@ -251,7 +251,7 @@ def _read(owners: Iterable[str], clusters: Clusters, *, wanted: Collection[str])
     return read_clusters(clusters, sorted(names, key=clusters.names.index), wanted=sorted(wanted))
 
 
-def _refuse_forbidden(changes: Sequence[Difference], context: Context) -> None:
+def _refuse_forbidden(changes: Sequence[ConnectorDifference], context: Context) -> None:
     refuse_violations(
         ((found.name, found.cluster, found.config) for found in changes),
         context,
@@ -260,8 +260,8 @@ def _refuse_forbidden(changes: Sequence[Difference], context: Context) -> None:
 
 
 def _leave_foreign(
-    surplus: Sequence[Difference], ownership: SpecOwnership
-) -> tuple[tuple[Difference, ...], tuple[str, ...]]:
+    surplus: Sequence[ConnectorDifference], ownership: OwnershipPort
+) -> tuple[tuple[ConnectorDifference, ...], tuple[str, ...]]:
     """Return what may be deleted, and notes: never delete what another spec has by now."""
     if not surplus:
         return (), ()
@@ -274,7 +274,7 @@ def _leave_foreign(
     return tuple(difference for difference in surplus if difference.owner not in others), tuple(notes)
 
 
-def _refuse_foreign(differences: Sequence[Difference], ownership: SpecOwnership) -> None:
+def _refuse_foreign(differences: Sequence[ConnectorDifference], ownership: OwnershipPort) -> None:
     """Refuse to take a connector from another spec: each would put its own config back, again and again."""
     if not differences:
         return
@@ -296,7 +296,7 @@ class _Draft:
     """The connectors of one plan in the making."""
 
     def __init__(
-        self, setting: ConnectorSetting, request: SectionRequest, *, readings: Readings, world: SnapshotWorld
+        self, setting: ConnectorSetting, request: SectionRequest, *, readings: Readings, world: SnapshotEnvironment
     ) -> None:
         self._context = setting.context
         self._clusters = setting.clusters
@@ -310,7 +310,7 @@ class _Draft:
 
     def build(
         self,
-        differences: Sequence[Difference],
+        differences: Sequence[ConnectorDifference],
         *,
         wanted: Collection[str],
         survey: tuple[ClusterSurvey, ...],
@@ -344,7 +344,7 @@ class _Draft:
             if owner not in wanted and owner not in self._readings.live and is_read:
                 yield owner
 
-    def _build_action(self, difference: Difference, applied: Mapping[str, object] | None) -> ApplyConnector:
+    def _build_action(self, difference: ConnectorDifference, applied: Mapping[str, object] | None) -> ApplyConnector:
         # What the spec once gave as a reference is a secret, even where its key doesn't say so.
         secret = find_sealed(_config_of(applied))
         if difference.wanted is None:
@@ -373,7 +373,10 @@ class _Draft:
         return _STABLE_SECONDS if in_flight >= _MADE_UP_SECONDS else in_flight / 10
 
     def _build_effects(
-        self, differences: Sequence[Difference], actions: Sequence[ApplyConnector], seen: Sequence[ConnectorSeen]
+        self,
+        differences: Sequence[ConnectorDifference],
+        actions: Sequence[ApplyConnector],
+        seen: Sequence[ConnectorSeen],
     ) -> tuple[Effect, ...]:
         lines = {action.subject: action.effects(one) for action, one in zip(actions, seen, strict=True)}
         news = [action for action, one in zip(actions, seen, strict=True) if one.present is None]
@@ -388,7 +391,7 @@ class _Draft:
         return tuple(line for subject, found in lines.items() for line in created.get(subject, found))
 
     def _find_drifts(
-        self, differences: Sequence[Difference], applied: Mapping[str, Mapping[str, object]]
+        self, differences: Sequence[ConnectorDifference], applied: Mapping[str, Mapping[str, object]]
     ) -> tuple[Drift, ...]:
         found: list[Drift] = []
         for difference in differences:
@@ -411,7 +414,7 @@ class _Draft:
                 found.append(drift)
         return tuple(found)
 
-    def _find_kind(self, difference: Difference) -> ConnectorType:
+    def _find_kind(self, difference: ConnectorDifference) -> ConnectorType:
         if difference.present is not None:
             return difference.present.type
         plugin = difference.revealed.get("connector.class", "")
@@ -420,7 +423,7 @@ class _Draft:
             self._kinds[known] = find_type(self._clusters.client(difference.cluster).read_plugins(), plugin)
         return self._kinds[known]
 
-    def _check_states(self, differences: Sequence[Difference]) -> None:
+    def _check_states(self, differences: Sequence[ConnectorDifference]) -> None:
         asked: set[str] = set()
         for found in differences:
             if found.present is not None or found.wanted is None or found.wanted.state in ("", "RUNNING"):

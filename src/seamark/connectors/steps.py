@@ -16,11 +16,11 @@ from seamark.changes.action import (
     StepSeen,
     action_kind,
     needs_permission,
-    take_last_look,
+    read_within_deadline,
 )
-from seamark.changes.codec import Secret, Transient
-from seamark.changes.effect import Effect, FieldChange, Sign
-from seamark.changes.environment import World
+from seamark.changes.codec import SecretConfig, Transient
+from seamark.changes.effect import ChangeKind, Effect, FieldChange
+from seamark.changes.environment import Environment
 from seamark.changes.images import (
     build_config_image,
     find_references,
@@ -68,15 +68,15 @@ class EditConfig(Step):
     def subject(self) -> str:
         return f"connector/{self.cluster}/{self.name}"
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         self.refuse_keys()
         before = read_config_image(world, self.cluster, self.name, secret=())
         if before is not None:
             self._check_types(world, before["config"])
         return Intent(before=before, after=None if before is None else {"config": self._merge(before["config"])})
 
-    def perform(self, world: World, intent: Intent) -> None:
-        config = take_last_look(world, self.subject, lambda: read_config(world, self.cluster, self.name))
+    def perform(self, world: Environment, intent: Intent) -> None:
+        config = read_within_deadline(world, self.subject, lambda: read_config(world, self.cluster, self.name))
         if config is None:
             raise RefusedError(f"{self.subject} is not there", hint="seamark connectors list shows what is there")
         # The journal holds no secrets, so the rest is sent as it is read now; it must be what was seen.
@@ -85,13 +85,13 @@ class EditConfig(Step):
             raise RefusedError(f"{self.subject} was changed a moment ago by somebody else; nothing was sent")
         world.use(CONNECT)(self.cluster).put_config(self.name, self._merge(config))
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         return compare_config(read_config_image(world, self.cluster, self.name, secret=()), intent, world)
 
     def refuse_keys(self) -> None:
         """Refuse keys that this step must not touch."""
 
-    def _check_types(self, world: World, image: Mapping[str, Any]) -> None:
+    def _check_types(self, world: Environment, image: Mapping[str, Any]) -> None:
         """Refuse keys that the connector's plugins type as PASSWORD: a step holds its values in clear."""
         plain = {key: value for key, value in self._merge(image).items() if isinstance(value, str)}
         if secret := sorted(find_typed(world, self.cluster, plain).intersection(self.values)):
@@ -243,7 +243,7 @@ class CreateConnector(ConnectorAction):
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
     shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
 
-    config: Annotated[Mapping[str, str], Secret()] = field(repr=False)
+    config: Annotated[Mapping[str, str], SecretConfig()] = field(repr=False)
     state: str = "RUNNING"
     secret: tuple[str, ...] = ()
 
@@ -261,9 +261,9 @@ class CreateConnector(ConnectorAction):
         return (NewName(self.cluster, self.name),)
 
     def build_effect(self, seen: StepSeen) -> Effect:
-        return Effect(Sign.CREATE, self.subject, f"create, {self.state}", build_config_fields(seen.intent))
+        return Effect(ChangeKind.CREATE, self.subject, f"create, {self.state}", build_config_fields(seen.intent))
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         refuse_hidden(self.config, self.subject)
         revealed = reveal_config(self.config, world)
         image = build_config_image(revealed, world, cluster=self.cluster, secret=self._secret())
@@ -271,7 +271,7 @@ class CreateConnector(ConnectorAction):
             before=read_config_image(world, self.cluster, self.name, secret=self._secret()), after={"config": image}
         )
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         if intent.before is not None:
             raise RefusedError(
                 f"{self.subject} is there already", hint="change it instead of creating it, or choose another name"
@@ -281,7 +281,7 @@ class CreateConnector(ConnectorAction):
             self.name, reveal_config(self.config, world), initial_state=state
         )
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         image = read_config_image(world, self.cluster, self.name, secret=self._secret())
         seen = compare_config(image, intent, world)
         if seen is not Observed.AFTER:
@@ -312,7 +312,7 @@ class PutConfig(ConnectorAction):
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
     shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
 
-    config: Annotated[Mapping[str, str], Secret(hidden="hidden")] = field(repr=False)
+    config: Annotated[Mapping[str, str], SecretConfig(hidden="hidden")] = field(repr=False)
     keep: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()
     # A plan doesn't hold it: there, the values are masked already.
@@ -329,9 +329,9 @@ class PutConfig(ConnectorAction):
 
     def build_effect(self, seen: StepSeen) -> Effect:
         words = f"restarts {render_count(seen.tasks, 'task')}" if seen.tasks else "no task runs now"
-        return Effect(Sign.CHANGE, self.subject, words, build_config_fields(seen.intent), tasks=seen.tasks)
+        return Effect(ChangeKind.CHANGE, self.subject, words, build_config_fields(seen.intent), tasks=seen.tasks)
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         refuse_hidden(self.config, self.subject)
         present, revealed = read_config(world, self.cluster, self.name), reveal_config(self.config, world)
         secret = find_typed(world, self.cluster, present, revealed).union(self._secret())
@@ -341,7 +341,7 @@ class PutConfig(ConnectorAction):
         before = build_config_image(present, world, cluster=self.cluster, secret=secret)
         return Intent(before={"config": before}, after={"config": after | self._find_kept(before)})
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         if intent.before is None:
             raise RefusedError(f"{self.subject} is not there", hint="seamark connectors list shows what is there")
         config = reveal_config(self.config, world)
@@ -349,7 +349,7 @@ class PutConfig(ConnectorAction):
             config |= self._read_kept(world, intent)
         world.use(CONNECT)(self.cluster).put_config(self.name, config)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         return compare_config(read_config_image(world, self.cluster, self.name, secret=self._secret()), intent, world)
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
@@ -374,7 +374,7 @@ class PutConfig(ConnectorAction):
             )
         return {key: image[key] for key in self.keep}
 
-    def _read_kept(self, world: World, intent: Intent) -> dict[str, str]:
+    def _read_kept(self, world: Environment, intent: Intent) -> dict[str, str]:
         """The kept values, in clear. The journal does not hold them, so they are read at the last moment."""
         began_at = world.clock.now()
         present = world.use(CONNECT)(self.cluster).read_config(self.name)
@@ -415,20 +415,20 @@ class DeleteConnector(ConnectorAction):
         return seen.read_leftovers()
 
     def build_effect(self, seen: StepSeen) -> Effect:
-        return Effect(Sign.DELETE, self.subject, f"delete: {say_tasks(seen.tasks, 'ends', 'end')}")
+        return Effect(ChangeKind.DELETE, self.subject, f"delete: {say_tasks(seen.tasks, 'ends', 'end')}")
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         before = read_config_image(world, self.cluster, self.name, secret=self.secret)
         if before is None:
             return Intent(before=None, after=None)
         state = read_run_state(world, self.cluster, self.name) or "RUNNING"
         return Intent(before=before, after=None, extra={"state": state})
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         world.use(CONNECT)(self.cluster).delete_connector(self.name)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         seen = compare_config(read_config_image(world, self.cluster, self.name, secret=self.secret), intent, world)
         if seen is Observed.AFTER and read_status(world, self.cluster, self.name) is not None:
             # The status outlives the config for a moment; a create in that moment would mix old and new tasks.

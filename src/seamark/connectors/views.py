@@ -27,7 +27,7 @@ _SYMBOLS = {
 def _style(found: HealedConnector) -> Style:
     if found.is_mended:
         return Style.GOOD
-    return Style.BAD if found.care is RestartDecision.GIVEN_UP else Style.WARN
+    return Style.BAD if found.decision is RestartDecision.GIVEN_UP else Style.WARN
 
 
 HEAL_LISTING: Listing[HealedConnector] = Listing(
@@ -39,8 +39,8 @@ HEAL_LISTING: Listing[HealedConnector] = Listing(
         Column(
             "outcome",
             "OUTCOME",
-            lambda found: found.care.value,
-            text=lambda found: f"{_SYMBOLS.get(found.care, '▲')} {found.care}",
+            lambda found: found.decision.value,
+            text=lambda found: f"{_SYMBOLS.get(found.decision, '▲')} {found.decision}",
             style=_style,
         ),
         Column("restarts", "RESTARTS", lambda found: found.restarts, right=True),

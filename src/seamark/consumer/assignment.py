@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from seamark.errors import FormatVersionError, NotFoundError, UsageError
-from seamark.kafka.model import Spot
-from seamark.tables.model import Entry
+from seamark.kafka.model import TopicPartition
+from seamark.tables.model import LedgerEntry
 from seamark.tables.postgres.ledger import Ledger, Runner
 
 
 @dataclass(slots=True)
-class Held:
+class PartitionState:
     """One partition. `entry` is what the ledger said last; `position` is the record that comes next.
 
     `saved` is what the ledger says if the last transaction was committed, which is not known yet.
     """
 
-    entry: Entry
+    entry: LedgerEntry
     position: int
-    saved: Entry | None = None
+    saved: LedgerEntry | None = None
     # Where the caller wants to go on, whatever the ledger says.
     sought: int | None = None
     # Whether the ledger has that place if the last save was committed, now or later.
@@ -56,33 +56,33 @@ class Held:
         # No save of before has it.
         self.is_sought_saved = self.is_placed = False
 
-    def save(self, saved: Entry) -> None:
+    def save(self, saved: LedgerEntry) -> None:
         """What was given, and where the caller wants to go on, is in a transaction."""
         self.saved, self.is_sought_saved = saved, True
 
 
-class Holdings:
+class Assignment:
     """All partitions of one consumer."""
 
     def __init__(self) -> None:
-        self._held: dict[Spot, Held] = {}
+        self._held: dict[TopicPartition, PartitionState] = {}
 
-    def __iter__(self) -> Iterator[tuple[Spot, Held]]:
+    def __iter__(self) -> Iterator[tuple[TopicPartition, PartitionState]]:
         return iter(list(self._held.items()))
 
-    def __contains__(self, spot: Spot) -> bool:
+    def __contains__(self, spot: TopicPartition) -> bool:
         return spot in self._held
 
-    def take(self, spot: Spot, entry: Entry) -> None:
+    def take(self, spot: TopicPartition, entry: LedgerEntry) -> None:
         """A partition was claimed."""
-        self._held[spot] = Held(entry, position=entry.next_offset)
+        self._held[spot] = PartitionState(entry, position=entry.next_offset)
 
-    def drop(self, spots: Iterable[Spot]) -> None:
+    def drop(self, spots: Iterable[TopicPartition]) -> None:
         """Partitions are gone."""
         for spot in spots:
             self._held.pop(spot, None)
 
-    def find(self, spot: Spot) -> Held:
+    def find(self, spot: TopicPartition) -> PartitionState:
         """A partition that is held."""
         if spot not in self._held:
             topic, partition = spot
@@ -92,7 +92,7 @@ class Holdings:
             )
         return self._held[spot]
 
-    def accept(self, spot: Spot, offset: int) -> bool:
+    def accept(self, spot: TopicPartition, offset: int) -> bool:
         """Whether a record is the next of its partition; it is given to the caller then."""
         held = self._held.get(spot)
         # What was on its way when the partition was taken or set back is not.
@@ -106,7 +106,7 @@ class Holdings:
         for held in self._held.values():
             held.position, held.is_placed = held.start, False
 
-    def settle(self, spot: Spot, found: Entry) -> bool:
+    def settle(self, spot: TopicPartition, found: LedgerEntry) -> bool:
         """The ledger was looked at. Whether the client must be sent back or forth, to `position`."""
         held = self._held[spot]
         is_committed = found == held.saved
@@ -124,7 +124,7 @@ class Holdings:
 _LOCK_SECONDS = 10
 
 
-class Housekeeping:
+class LedgerSession:
     """Claims partitions and looks at them. The connection is opened when it is needed, and anew where it broke."""
 
     def __init__(self, ledger: Ledger, connect: Callable[[], Any]) -> None:
@@ -133,12 +133,12 @@ class Housekeeping:
         self._connection: Any = None
         self._is_created = False
 
-    def read(self) -> dict[tuple[str, int], Entry]:
+    def read(self) -> dict[tuple[str, int], LedgerEntry]:
         """What stands in the ledger now."""
         with self._transaction() as runner:
             return self._ledger.read(runner)
 
-    def claim(self, entry: Entry, *, find_start: Callable[[], int]) -> Entry:
+    def claim(self, entry: LedgerEntry, *, find_start: Callable[[], int]) -> LedgerEntry:
         """Take a partition. One that has no entry gets one, with where it shall begin."""
         # In a transaction of its own, so that an entry of another format version is refused before any row is locked.
         self.read()
@@ -146,7 +146,7 @@ class Housekeeping:
             found = self._ledger.claim(runner, entry)
         if found is not None:
             return found
-        first = Entry(entry.topic, entry.topic_id, entry.partition, next_offset=find_start())
+        first = LedgerEntry(entry.topic, entry.topic_id, entry.partition, next_offset=find_start())
         try:
             with self._transaction() as runner:
                 self._ledger.add(runner, first)

@@ -14,13 +14,13 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from seamark.consumer.assignment import Held, Holdings, Housekeeping
+from seamark.consumer.assignment import Assignment, LedgerSession, PartitionState
 from seamark.errors import FencedError, RejectedError, UsageError
 from seamark.kafka.clients import ConnectionEvents, open_client
 from seamark.kafka.failures import build_error
-from seamark.kafka.model import Spot
+from seamark.kafka.model import TopicPartition
 from seamark.kafka.topics import TopicAdmin
-from seamark.tables.model import Entry
+from seamark.tables.model import LedgerEntry
 from seamark.tables.postgres.ledger import TABLE, Ledger, Runner
 
 _LOGGER = logging.getLogger("seamark.consumer")
@@ -41,8 +41,8 @@ _NOT_ADMIN = (
 )
 
 
-class KafkaSide:
-    """One consumer's. `client` is the one that reads."""
+class KafkaMetadata:
+    """What one consumer asks the brokers beside its reads. `client` is the one that reads."""
 
     def __init__(self, config: Mapping[str, Any], client: Any) -> None:
         self._config = {key: value for key, value in config.items() if not key.startswith(_NOT_ADMIN)}
@@ -51,8 +51,8 @@ class KafkaSide:
         if self._reset not in {*_EDGES, "error"}:
             raise UsageError(f"auto.offset.reset can't be {self._reset!r}", hint=f"one of {', '.join(_EDGES)}, error")
         # What the group was told, and what it has taken.
-        self._told: dict[Spot, int] = {}
-        self._known: dict[Spot, int] = {}
+        self._told: dict[TopicPartition, int] = {}
+        self._known: dict[TopicPartition, int] = {}
 
     def read_topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """The ids of topics: one that was made anew has another."""
@@ -64,12 +64,12 @@ class KafkaSide:
             raise error
         return {found.name: found.topic_id for found in reading.items}
 
-    def read_bounds(self, spot: Spot) -> tuple[int, int]:
+    def read_bounds(self, spot: TopicPartition) -> tuple[int, int]:
         """Where a partition begins and ends."""
         low, high = self._client.get_watermark_offsets(spell_spot(spot), timeout=_ANSWER_SECONDS)
         return int(low), int(high)
 
-    def find_start(self, spot: Spot) -> int:
+    def find_start(self, spot: TopicPartition) -> int:
         """Where a partition begins that the ledger does not know: at the group's offset, else at auto.offset.reset."""
         (found,) = self._client.committed([spell_spot(spot)], timeout=_ANSWER_SECONDS)
         if found.offset >= 0:
@@ -82,7 +82,7 @@ class KafkaSide:
             )
         return self.read_bounds(spot)[_EDGES[self._reset]]
 
-    def mirror(self, offsets: Iterable[tuple[Spot, int]], *, is_last: bool) -> None:
+    def mirror(self, offsets: Iterable[tuple[TopicPartition, int]], *, is_last: bool) -> None:
         """Commit the ledger's offsets to the group, where they have moved. That is for watching: a failure is told.
 
         The last time also those whose answer has not come.
@@ -126,11 +126,11 @@ class KafkaSide:
             raise build_error(error, action="consume", subject="", operation="READ", last_event=None)
 
 
-def spell_spot(spot: Spot, offset: int = 0) -> Any:
+def spell_spot(spot: TopicPartition, offset: int = 0) -> Any:
     """A partition, and perhaps a place in it, as confluent-kafka names it."""
-    from confluent_kafka import TopicPartition  # noqa: PLC0415
+    from confluent_kafka import TopicPartition as ConfluentTopicPartition  # noqa: PLC0415
 
-    return TopicPartition(*spot, offset)
+    return ConfluentTopicPartition(*spot, offset)
 
 
 _OURS = {
@@ -176,18 +176,18 @@ class ExactConsumer:
         strategy = str(config.get("partition.assignment.strategy", ""))
         self._is_cooperative = _COOPERATIVE in strategy or config.get("group.protocol") == "consumer"
         self._ledger = Ledger(owner or str(config["group.id"]), table=table)
-        self._house = Housekeeping(self._ledger, connect)
+        self._house = LedgerSession(self._ledger, connect)
         self._idle_seconds = int(idle_seconds)
         self._events = ConnectionEvents()
         build = build_consumer or Consumer
         ours = {**config, **_OURS, "on_commit": self._on_commit}
         self._client = open_client(config, ours, build=build, on_error=self._events.record)
-        self._kafka = KafkaSide(config, self._client)
-        self._holdings = Holdings()
-        self._waiting: dict[Spot, None] = {}
+        self._kafka = KafkaMetadata(config, self._client)
+        self._holdings = Assignment()
+        self._waiting: dict[TopicPartition, None] = {}
         # What the group says is ours, and what of it another process has claimed, until when it is left alone.
-        self._given: set[Spot] = set()
-        self._taken: dict[Spot, float] = {}
+        self._given: set[TopicPartition] = set()
+        self._taken: dict[TopicPartition, float] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -203,7 +203,7 @@ class ExactConsumer:
             list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
-    def assign(self, spots: Iterable[Spot]) -> None:
+    def assign(self, spots: Iterable[TopicPartition]) -> None:
         """Take these partitions, without a group's sharing out."""
         self._holdings.drop([spot for spot, _ in self._holdings])
         # However a group would share out: here the caller does.
@@ -246,27 +246,27 @@ class ExactConsumer:
             if held.is_to_save:
                 self._move(runner, held)
 
-    def position(self, spot: Spot) -> int:
+    def position(self, spot: TopicPartition) -> int:
         """The offset of the next record of a partition."""
         return self._holdings.find(spot).position
 
-    def saved(self, spot: Spot) -> int:
+    def saved(self, spot: TopicPartition) -> int:
         """The offset up to which the ledger says that a partition is saved."""
         entry = self._holdings.find(spot).entry
         return self._house.read().get(entry.key, entry).next_offset
 
-    def seek(self, spot: Spot, offset: int) -> None:
+    def seek(self, spot: TopicPartition, offset: int) -> None:
         """Go on elsewhere. The ledger follows with the next save."""
         if offset < 0:
             raise UsageError(f"{offset} is not an offset", hint="seek_to_beginning() and seek_to_end() find the edges")
         self._holdings.find(spot).seek(offset)
         self._send(spot)
 
-    def seek_to_beginning(self, spot: Spot) -> None:
+    def seek_to_beginning(self, spot: TopicPartition) -> None:
         """Go on with the first record there is."""
         self.seek(spot, self._kafka.read_bounds(spot)[0])
 
-    def seek_to_end(self, spot: Spot) -> None:
+    def seek_to_end(self, spot: TopicPartition) -> None:
         """Go on with the next record that comes."""
         self.seek(spot, self._kafka.read_bounds(spot)[1])
 
@@ -295,7 +295,7 @@ class ExactConsumer:
                 self._send(spot)
         self._mirror()
 
-    def _move(self, runner: Runner, held: Held) -> None:
+    def _move(self, runner: Runner, held: PartitionState) -> None:
         try:
             held.save(self._ledger.move(runner, held.entry, to=held.position))
         except FencedError:
@@ -303,7 +303,7 @@ class ExactConsumer:
             held.is_placed = False
             raise
 
-    def _give_up(self, spot: Spot) -> None:
+    def _give_up(self, spot: TopicPartition) -> None:
         """Somebody has claimed a partition. The group will say so, or it is ours to claim again."""
         self._holdings.drop([spot])
         if spot in self._given:
@@ -324,12 +324,12 @@ class ExactConsumer:
 
     def _claim_waiting(self) -> None:
         """Claim what the group has given. It can't be taken away meanwhile: that is told within the client's calls."""
-        claimed: list[Spot] = []
+        claimed: list[TopicPartition] = []
         try:
             ids = self._kafka.read_topic_ids({topic for topic, _ in self._waiting})
             for spot in list(self._waiting):
                 topic, partition = spot
-                wanted = Entry(topic, ids[topic], partition, next_offset=0)
+                wanted = LedgerEntry(topic, ids[topic], partition, next_offset=0)
                 entry = self._house.claim(wanted, find_start=partial(self._kafka.find_start, spot))
                 del self._waiting[spot]
                 self._holdings.take(spot, entry)
@@ -398,12 +398,12 @@ class ExactConsumer:
             self._taken.pop(spot, None)
         client.incremental_unassign(self._choose_read(spots)) if self._is_cooperative else client.unassign()
 
-    def _choose_read(self, spots: Iterable[Spot]) -> list[Any]:
+    def _choose_read(self, spots: Iterable[TopicPartition]) -> list[Any]:
         """Those of these partitions that the client has. It refuses to give up others, and then gives up none."""
         read = {(one.topic, one.partition) for one in self._client.assignment()}
         return [spell_spot(spot) for spot in spots if spot in read]
 
-    def _place(self, spots: Sequence[Spot]) -> None:
+    def _place(self, spots: Sequence[TopicPartition]) -> None:
         """Have the client read these partitions, each from its position."""
         if not self._is_cooperative:
             # One call for all that are held: who reads already goes on where it is.
@@ -419,7 +419,7 @@ class ExactConsumer:
         for one in held.values():
             one.is_placed = True
 
-    def _send(self, spot: Spot) -> None:
+    def _send(self, spot: TopicPartition) -> None:
         """Have the client go on from a partition's position."""
         from confluent_kafka import KafkaException  # noqa: PLC0415
 

@@ -24,7 +24,7 @@ from seamark.context.layer import COMMANDS, KeyPath, Layer, Leaf, Origin, Trust,
 from seamark.context.policy import build_policies, build_roles
 from seamark.context.reference import Command, Secret, SecretReferences
 from seamark.context.schema import CONNECT_KEYS, DATABASE_KEYS, FLAG_KEYS, LAKE_KEYS, SettingKind
-from seamark.context.search import Place, Surroundings
+from seamark.context.search import SearchedFile, Surroundings
 from seamark.context.trust import (
     check_connect_trust,
     check_database_trust,
@@ -263,7 +263,7 @@ def build_context(
     *,
     chosen_by: Origin,
     layers: tuple[Layer, ...],
-    places: tuple[Place, ...],
+    places: tuple[SearchedFile, ...],
     surroundings: Surroundings,
 ) -> Context:
     """Open the context of that name. Files it names are read; secrets are not."""
@@ -338,7 +338,7 @@ def build_context(
 
 
 def _build_references(
-    layers: Sequence[Layer], *, places: Sequence[Place], surroundings: Surroundings
+    layers: Sequence[Layer], *, places: Sequence[SearchedFile], surroundings: Surroundings
 ) -> SecretReferences:
     commands: dict[str, Command] = {}
     # The most trusted file comes last, so that it decides.

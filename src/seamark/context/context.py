@@ -18,7 +18,7 @@ from seamark.context.policy import Role
 from seamark.context.properties import Property, read_properties
 from seamark.context.reference import ConfigProviders, Secret, SecretReferences
 from seamark.context.schema import PART_KEYS
-from seamark.context.search import Place, Surroundings
+from seamark.context.search import SearchedFile, Surroundings
 from seamark.context.value import Setting, Value
 from seamark.errors import ContextNotFoundError, MissingSettingError, RefusedError
 from seamark.policy.check import is_allowed_reference
@@ -29,7 +29,7 @@ def build_missing_setting(
     path: KeyPath,
     *,
     layers: Sequence[Layer],
-    places: Sequence[Place],
+    places: Sequence[SearchedFile],
     worker_places: Sequence[str] = (),
 ) -> MissingSettingError:
     """The error for a setting that is needed and stands nowhere."""
@@ -47,7 +47,7 @@ def build_missing_setting(
 
 
 def build_context_not_found(
-    name: str | None, *, asked_by: str, names: Sequence[str], places: Sequence[Place]
+    name: str | None, *, asked_by: str, names: Sequence[str], places: Sequence[SearchedFile]
 ) -> ContextNotFoundError:
     """The error for a context that is not there, or for no choice among several."""
     looked = "; ".join(f"{place.what} {place.shown}: {'read' if place.exists else 'not there'}" for place in places)
@@ -67,7 +67,7 @@ def build_context_not_found(
     )
 
 
-def _describe(place: Place, path: KeyPath, layers: Sequence[Layer]) -> str:
+def _describe(place: SearchedFile, path: KeyPath, layers: Sequence[Layer]) -> str:
     shown = f"{place.what} {place.shown}"
     if not place.exists:
         return f"{shown}: not there"
@@ -77,7 +77,7 @@ def _describe(place: Place, path: KeyPath, layers: Sequence[Layer]) -> str:
     return f"{shown}: read, {show_key(path)} {'found' if path in layer.values else 'not found'}"
 
 
-def _best_place(places: Sequence[Place]) -> str:
+def _best_place(places: Sequence[SearchedFile]) -> str:
     """Where a hint sends the user: the first file that is there, else the user's own."""
     if not places:
         return "its file"
@@ -247,7 +247,7 @@ class Lookup:
         context: str,
         layers: tuple[Layer, ...] = (),
         *,
-        places: tuple[Place, ...] = (),
+        places: tuple[SearchedFile, ...] = (),
         worker_places: Mapping[str, str] | None = None,
         references: SecretReferences | None = None,
     ) -> None:

@@ -9,7 +9,7 @@ from seamark.context.build import build_context, merge_layers
 from seamark.context.context import Context, build_context_not_found
 from seamark.context.environment import CONTEXT_VARIABLE, build_environment_layer, build_override_layer
 from seamark.context.layer import DEFAULT, Layer, Origin, OriginKind, read_file_layer
-from seamark.context.search import Place, Surroundings, find_places
+from seamark.context.search import SearchedFile, Surroundings, find_places
 
 
 class Contexts:
@@ -20,7 +20,9 @@ class Contexts:
 
     __slots__ = ("_merged", "layers", "places", "surroundings")
 
-    def __init__(self, layers: tuple[Layer, ...], places: tuple[Place, ...], *, surroundings: Surroundings) -> None:
+    def __init__(
+        self, layers: tuple[Layer, ...], places: tuple[SearchedFile, ...], *, surroundings: Surroundings
+    ) -> None:
         self.layers = layers
         self.places = places
         self.surroundings = surroundings

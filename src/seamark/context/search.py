@@ -63,7 +63,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SearchedFile:
     """One file that seamark searches for contexts. `what` names its kind in messages."""
 
     what: str
@@ -73,7 +73,7 @@ class Place:
     trust: Trust = Trust.USER
 
 
-def find_places(surroundings: Surroundings, *, must_exist: bool = True) -> tuple[Place, ...]:
+def find_places(surroundings: Surroundings, *, must_exist: bool = True) -> tuple[SearchedFile, ...]:
     """Return the contexts files, strongest first.
 
     `SEAMARK_CONFIG` names a file that must exist and replaces the project's and the user's. The system file stays: an
@@ -141,11 +141,11 @@ def _is_there(path: Path, *, is_folder_fine: bool = False) -> bool:
         return False
 
 
-def _build_place(what: str, path: Path, surroundings: Surroundings, *, trust: Trust = Trust.USER) -> Place:
-    return Place(what, path, surroundings.show(path), exists=_is_there(path), trust=trust)
+def _build_place(what: str, path: Path, surroundings: Surroundings, *, trust: Trust = Trust.USER) -> SearchedFile:
+    return SearchedFile(what, path, surroundings.show(path), exists=_is_there(path), trust=trust)
 
 
-def _check_owner(place: Place, cwd: Path) -> None:
+def _check_owner(place: SearchedFile, cwd: Path) -> None:
     """Refuse a project file that somebody else may have put there.
 
     Without a repository the search goes up to the root, so a `seamark.yaml` that a stranger left in

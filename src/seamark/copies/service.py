@@ -12,7 +12,7 @@ from seamark.copies.plan.endpoints import CopyEndpoints, build_copy_options
 from seamark.copies.plan.plan import build_copy_name
 from seamark.copies.plan.planner import CopyPlanner, PlannedCopy
 from seamark.copies.plan.registry import KnownPlan, PlanLike, find_plan
-from seamark.copies.run.runner import CopyEvents, CopyOutcome, CopyRunner, CopyRunOptions, Silent
+from seamark.copies.run.runner import CopyEvents, CopyOutcome, CopyRunner, CopyRunOptions, SilentCopyEvents
 from seamark.copies.status import CopyStatus, CopyStatuses
 from seamark.copies.verify.report import verify
 from seamark.core.readings import Reading
@@ -21,9 +21,9 @@ from seamark.kafka_sink.control import CONTROL_TOPIC
 from seamark.spark.settings import SparkOptions
 
 if TYPE_CHECKING:
-    from seamark.changes.plan import Planned
+    from seamark.changes.plan import PlannedChange
     from seamark.connect.clusters import Clusters
-    from seamark.copies.cutover.translation import CarriedReader
+    from seamark.copies.cutover.translation import TranslatedGroup
     from seamark.copies.plan.registrations import Registration
     from seamark.copies.verify.report import Verification
 
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 class Copies:
     """The copies from the topics of a context: within its cluster, or to that of another context (`to`)."""
 
-    def __init__(self, endpoints: CopyEndpoints, *, clusters: Clusters, delete_topic: Callable[[str], Planned]) -> None:
+    def __init__(
+        self, endpoints: CopyEndpoints, *, clusters: Clusters, delete_topic: Callable[[str], PlannedChange]
+    ) -> None:
         self.endpoints = endpoints
         self._clusters = clusters
         self._delete_topic = delete_topic
@@ -62,7 +64,7 @@ class Copies:
 
     def cutover(
         self, what: PlanLike, options: CutoverOptions | None = None, *, control_topic: str = CONTROL_TOPIC
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan to turn everybody from the source of a copy to its target, or to a new topic of the old name."""
         known, _ = self._find_run(what, control_topic)
         if self.endpoints.is_cross_cluster:
@@ -83,7 +85,7 @@ class Copies:
         groups: Sequence[str] = (),
         spark: SparkOptions | None = None,
         control_topic: str = CONTROL_TOPIC,
-    ) -> Mapping[str, CarriedReader]:
+    ) -> Mapping[str, TranslatedGroup]:
         """Where the readers of the source go on in the target, and how much each reads again.
 
         Without `groups` it is every group that has a position in the source. With `spark` it is counted exactly;
@@ -101,7 +103,9 @@ class Copies:
         """Return the operations for reading: nothing is recounted, and Spark isn't started."""
         return CutoverOperations(self.endpoints, is_recounting=False)
 
-    def finish(self, what: PlanLike, *, abandon: Sequence[str] = (), control_topic: str = CONTROL_TOPIC) -> Planned:
+    def finish(
+        self, what: PlanLike, *, abandon: Sequence[str] = (), control_topic: str = CONTROL_TOPIC
+    ) -> PlannedChange:
         """Plan the end of a copy that was cut over: the topic that nobody uses any more is deleted.
 
         `abandon` are groups that have positions in it alone, and that nobody misses.
@@ -143,7 +147,7 @@ class Copies:
         events: CopyEvents | None = None,
     ) -> CopyOutcome:
         """Copy what is left of a plan. It may be broken off at any time, and run again on any machine."""
-        runner = CopyRunner(self.endpoints, control_topic=control_topic, events=events or Silent())
+        runner = CopyRunner(self.endpoints, control_topic=control_topic, events=events or SilentCopyEvents())
         return runner.run(what, options or CopyRunOptions(), spark or SparkOptions())
 
     def status(self, what: PlanLike, *, control_topic: str = CONTROL_TOPIC) -> CopyStatus:

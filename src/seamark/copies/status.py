@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from seamark.copies.cutover.translation import CarriedReader
+from seamark.copies.cutover.translation import TranslatedGroup
 from seamark.copies.plan.checks import count_behind, find_target_debris, read_ends
 from seamark.copies.plan.endpoints import CopyEndpoints
 from seamark.copies.plan.plan import CopyPlan
-from seamark.copies.plan.progress import AbortedRecords, Progress, read_progress
+from seamark.copies.plan.progress import AbortedRecords, CopyProgress, read_progress
 from seamark.copies.plan.registrations import Registration
 from seamark.copies.plan.registry import read_body
 from seamark.core.readings import Reading
@@ -24,7 +24,7 @@ from seamark.report.words import render_count, render_number
 
 
 @dataclass(frozen=True, slots=True)
-class CarriedPosition:
+class TranslatedOffset:
     """One group's place in one partition."""
 
     group: str
@@ -33,7 +33,7 @@ class CarriedPosition:
     offset: int
 
 
-_LISTING: Listing[CarriedPosition] = Listing(
+_LISTING: Listing[TranslatedOffset] = Listing(
     kind="CopyReaders",
     noun="position",
     name=lambda row: row.group,
@@ -46,10 +46,10 @@ _LISTING: Listing[CarriedPosition] = Listing(
 )
 
 
-def build_readers_view(readers: Mapping[str, CarriedReader], topic: str) -> View[CarriedPosition]:
+def build_readers_view(readers: Mapping[str, TranslatedGroup], topic: str) -> View[TranslatedOffset]:
     """The positions for every output format; as csv it is what `groups move --from` takes."""
     rows = [
-        CarriedPosition(group, topic, partition, offset)
+        TranslatedOffset(group, topic, partition, offset)
         for group, reader in sorted(readers.items())
         for partition, offset in sorted(reader.offsets.items())
     ]
@@ -62,12 +62,12 @@ def build_readers_view(readers: Mapping[str, CarriedReader], topic: str) -> View
     )
 
 
-def _build_item(group: str, reader: CarriedReader, topic: str) -> dict[str, Any]:
+def _build_item(group: str, reader: TranslatedGroup, topic: str) -> dict[str, Any]:
     offsets = {str(partition): offset for partition, offset in sorted(reader.offsets.items())}
     return {"group": group, "topic": topic, "offsets": offsets, **reader.to_dict()}
 
 
-def _say(readers: Mapping[str, CarriedReader]) -> Iterator[Line]:
+def _say(readers: Mapping[str, TranslatedGroup]) -> Iterator[Line]:
     for group, reader in sorted(readers.items()):
         debris = f"; {reader.debris} offsets ahead hold what was taken back" if reader.debris else ""
         yield line(f"{group}: {reader.to_read} records to read, {reader.replay_words}{debris}")
@@ -96,7 +96,7 @@ class CopyStatus:
 
     plan: CopyPlan
     registration: Registration
-    progress: Progress | None
+    progress: CopyProgress | None
     behind: int | None = None
     debris: tuple[AbortedRecords, ...] = ()
     trouble: SeamarkError | None = None

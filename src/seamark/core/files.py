@@ -14,7 +14,7 @@ PRIVATE = 0o600
 _NEW = 0o666
 
 
-def write_whole(data: bytes, target: Path, *, mode: int | None = None, is_new: bool = False) -> None:
+def write_atomically(data: bytes, target: Path, *, mode: int | None = None, is_new: bool = False) -> None:
     """Write a file beside its place and put it there when it is on the disk. Without a mode the umask decides.
 
     With `is_new` nothing is replaced: FileExistsError where there is a file, also one that was made meanwhile.
@@ -52,8 +52,8 @@ def read_limited(path: Path, *, most_bytes: int, what: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where in a file something stands. `line` and `column` count from 1; 0 where a format can't tell."""
+class FileLocation:
+    """A location in a file. `line` and `column` count from 1; 0 where the format has none."""
 
     file: str
     line: int = 0

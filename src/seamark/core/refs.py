@@ -72,6 +72,11 @@ def parse_owner(text: str) -> Ref:
     return Ref(first, rest) if first in _BY_PARTITION else Ref(CONNECTOR, rest, first)
 
 
+def qualify_connector(name: str, cluster: str) -> str:
+    """Return a connector with its Connect cluster. A name that begins with it already is returned as it is."""
+    return name if name.startswith(f"{cluster}/") else f"{cluster}/{name}"
+
+
 def spell_aspect(subject: str, aspect: str) -> str:
     """Spell one side of a resource: `connector/game/log-purchase#config`."""
     return f"{subject}#{aspect}"

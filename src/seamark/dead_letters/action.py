@@ -18,7 +18,7 @@ from seamark.changes.action import (
     action_kind,
     needs_permission,
 )
-from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.effect import ChangeKind, Effect, FieldChange
 from seamark.changes.locks import topic_lock
 from seamark.changes.step import CanNotUndo, Intent
 from seamark.connect.model import Connector, State, fold_trace
@@ -26,10 +26,16 @@ from seamark.connectors.run_state import SetRunState
 from seamark.core.offsets import Offset
 from seamark.dead_letters.overrides import Lent, tells_truth
 from seamark.dead_letters.search import Poison, build_search
-from seamark.dead_letters.steps import AwaitProgress, LendConfig, MakeParkingTopic, ParkRecord, RunMeanwhile
+from seamark.dead_letters.steps import (
+    AwaitProgress,
+    CreateDeadLetterTopic,
+    OverrideConfig,
+    RunTemporarily,
+    SendToDeadLetter,
+)
 from seamark.groups.targets import OFFSET, build_partition
 from seamark.kafka.api import BROKERS
-from seamark.kafka.model import Place
+from seamark.kafka.model import RecordLocation
 from seamark.offsets.port import PLANNING
 from seamark.offsets.stores.write_checks import check_record_topic
 from seamark.offsets.write.action import Quiesced, find_unrestored_state, read_quiesced, undo_write
@@ -61,16 +67,16 @@ def build_skip_effect(
     )
     tasks = len(connector.status.tasks) if connector.status else 0
     return Effect(
-        Sign.CHANGE,
+        ChangeKind.CHANGE,
         f"connector/{connector.owner}",
         f"skips 1 record: task {poison.failure.task} failed with {_shorten(poison.failure.exception)}",
         (field,),
         tasks=tasks * 2 if is_delivering else tasks,
-        outlook=tuple(_build_outlook(poison, topic=topic, is_parked=is_parked, shown=shown)),
+        consequences=tuple(_build_consequences(poison, topic=topic, is_parked=is_parked, shown=shown)),
     )
 
 
-def _build_outlook(poison: Poison, *, topic: str, is_parked: bool, shown: bytes | None) -> Iterator[str]:
+def _build_consequences(poison: Poison, *, topic: str, is_parked: bool, shown: bytes | None) -> Iterator[str]:
     size = poison.size
     key = "no key" if size.key is None else f"key {render_bytes(size.key)}"
     value = "no value (a tombstone)" if size.value is None else f"value {render_bytes(size.value)}"
@@ -98,12 +104,12 @@ def build_search_effect(connector: Connector, lent: Lent, *, is_sure: bool) -> E
         FieldChange(key, connector.config.get(key), value, note="for a while") for key, value in lent.items()
     )
     return Effect(
-        Sign.CHANGE,
+        ChangeKind.CHANGE,
         f"connector/{connector.owner}",
         f"takes record by record until it fails: {say_failure(connector)}",
         fields,
         tasks=tasks * 2,
-        outlook=(
+        consequences=(
             "good records are delivered; nothing is skipped, and its config is put back",
             "then the record is known, and the plan to skip it is shown"
             if is_sure
@@ -182,7 +188,7 @@ class SkipSeen:
 
     quiesced: Quiesced
     is_new: bool
-    parking: ParkRecord
+    parking: SendToDeadLetter
     parked: Intent
     rights: frozenset[Right]
 
@@ -223,7 +229,7 @@ class SkipRecord(_SinkAction):
         """Read the sink and the dead letter topic."""
         check_record_topic(self.topic, reads.use(PLANNING).context)
         quiesced = read_quiesced(self.cluster, self.name, reads)
-        parking = ParkRecord(self.cluster, self.name, self.record.place, self.topic, self.record.failure)
+        parking = SendToDeadLetter(self.cluster, self.name, self.record.place, self.topic, self.record.failure)
         return SkipSeen(
             quiesced,
             not reads.world.use(BROKERS)().read_topics([self.topic]).items,
@@ -240,7 +246,7 @@ class SkipRecord(_SinkAction):
             if self.lent
             else _in_turn(stopped)
         )
-        create = [MakeParkingTopic(self.topic, partitions=1, configs=_KEPT)] if seen.is_new else []
+        create = [CreateDeadLetterTopic(self.topic, partitions=1, configs=_KEPT)] if seen.is_new else []
         write = self.write
         return (
             *begin,
@@ -303,7 +309,7 @@ class ReturnConfig(_SinkAction):
         restore = SetRunState(self.cluster, self.name, state)
         if all(seen.connector.config.get(key) == value for key, value in self.values.items()):
             return () if state == seen.state else ((restore, When.ALWAYS),)
-        back = LendConfig(self.cluster, self.name, self.values, returns=True)
+        back = OverrideConfig(self.cluster, self.name, self.values, returns=True)
         return (*_in_turn((seen.stop, back)), *(() if state == STOPPED else ((restore, When.ALWAYS),)))
 
     def needs(self, seen: Quiesced) -> Needs:
@@ -312,7 +318,7 @@ class ReturnConfig(_SinkAction):
 
     def effects(self, seen: Quiesced) -> tuple[Effect, ...]:
         """One line for each step."""
-        return tuple(Effect(Sign.CHANGE, step.subject, step.describe()) for step, _ in self.steps(seen))
+        return tuple(Effect(ChangeKind.CHANGE, step.subject, step.describe()) for step, _ in self.steps(seen))
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return what restores the state: no config is lent again."""
@@ -320,7 +326,7 @@ class ReturnConfig(_SinkAction):
 
 
 def build_delivery(
-    seen: Quiesced, lent: Lent, place: Place | None = None, *, accepts_zombies: bool = False
+    seen: Quiesced, lent: Lent, place: RecordLocation | None = None, *, accepts_zombies: bool = False
 ) -> Iterator[tuple[Step, When]]:
     """Process record by record until the sink fails; then it is stopped, and has its config again.
 
@@ -328,10 +334,10 @@ def build_delivery(
     """
     cluster, name, config = seen.connector.cluster, seen.connector.name, seen.connector.config
     proof = seen.build_proof(accepts_zombies=accepts_zombies)
-    yield from _in_turn((seen.stop, proof, LendConfig(cluster, name, lent)))
-    yield from _in_turn((RunMeanwhile(cluster, name, RUNNING), *build_search(cluster, name, place)))
-    yield RunMeanwhile(cluster, name, STOPPED), When.ALWAYS
-    yield LendConfig(cluster, name, {key: config.get(key) for key in lent}, returns=True), When.ALWAYS
+    yield from _in_turn((seen.stop, proof, OverrideConfig(cluster, name, lent)))
+    yield from _in_turn((RunTemporarily(cluster, name, RUNNING), *build_search(cluster, name, place)))
+    yield RunTemporarily(cluster, name, STOPPED), When.ALWAYS
+    yield OverrideConfig(cluster, name, {key: config.get(key) for key in lent}, returns=True), When.ALWAYS
     yield seen.build_proof(accepts_zombies=accepts_zombies), When.TURN
 
 
@@ -346,11 +352,11 @@ def build_lent_write(seen: Quiesced, lent: Lent) -> ConfigWrite:
 def build_restore(action: _SinkAction, past: ActionHistory) -> Action | CanNotUndo | None:
     """Return the action that returns a config which is still lent, and restores a state which isn't restored."""
     restores = find_unrestored_state(past)
-    lent = past.find_all(LendConfig)
+    lent = past.find_all(OverrideConfig)
     is_returned = len(lent) > 1 and lent[-1].is_good
     if not is_returned and (refusal := past.find_refusal()):
         return refusal
-    back = past.undo_all(LendConfig, LendConfig)
+    back = past.undo_all(OverrideConfig, OverrideConfig)
     if back and not is_returned:
         return ReturnConfig(action.cluster, action.name, back[-1].values, restores)
     return SetRunState(action.cluster, action.name, restores) if restores else None

@@ -11,7 +11,7 @@ from seamark.connect.model import Task, clean_trace, fold_trace
 from seamark.dead_letters.overrides import find_consumer_setting, read_worker_config
 from seamark.dead_letters.steps import Failure, is_copy_of
 from seamark.errors import NotFoundError, UnsupportedError
-from seamark.kafka.model import Bounds, Headers, Place, Spot, WholeRecord
+from seamark.kafka.model import Headers, LogOffsets, RecordLocation, TopicPartition, WholeRecord
 from seamark.offsets.codec.converter_faults import SinkStage
 from seamark.offsets.stores.write_checks import check_record_topic
 
@@ -49,12 +49,12 @@ class SinkRecords:
         self._brokers = brokers
         self._connector: Connector | None = None
 
-    def read_positions(self) -> dict[Spot, int]:
+    def read_positions(self) -> dict[TopicPartition, int]:
         """The next offset of every partition that it reads."""
         bounds = self._read_bounds()
         committed = self._read_committed()
         first = find_consumer_setting("auto.offset.reset", self.config, self.worker, "earliest")
-        positions: dict[Spot, int] = {}
+        positions: dict[TopicPartition, int] = {}
         for spot, found in bounds.items():
             at = committed.get(spot)
             # What was deleted comes no more: the consumer begins where it is told to.
@@ -62,28 +62,28 @@ class SinkRecords:
             positions[spot] = at if at is not None and found.earliest <= at <= found.latest else start
         return positions
 
-    def read_ends(self) -> dict[Spot, int]:
+    def read_ends(self) -> dict[TopicPartition, int]:
         """Where the log of every partition that it reads ends now."""
         return {spot: found.latest for spot, found in self._read_bounds().items()}
 
-    def find_next(self, positions: Mapping[Spot, int]) -> dict[Spot, Place]:
+    def find_next(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, RecordLocation]:
         """The first record at or behind each position."""
         with self._open() as reader:
             found = {spot: next(reader.read(spot, start), None) for spot, start in positions.items()}
         return {spot: record.place for spot, record in found.items() if record is not None}
 
-    def read_from(self, spot: Spot, start: int) -> Iterator[WholeRecord]:
+    def read_from(self, spot: TopicPartition, start: int) -> Iterator[WholeRecord]:
         """The records of a partition from an offset on, to where the log ends now."""
         with self._open() as reader:
             yield from reader.read(spot, start)
 
-    def read(self, place: Place) -> WholeRecord | None:
+    def read(self, place: RecordLocation) -> WholeRecord | None:
         """The record that lies there."""
         with self._open() as reader:
             found = next(reader.read(place.spot, place.offset), None)
         return found if found is not None and found.place == place else None
 
-    def is_parked(self, topic: str, place: Place) -> bool:
+    def is_parked(self, topic: str, place: RecordLocation) -> bool:
         """Whether the topic holds a parked copy. It may be in any partition: somebody may have added some since."""
         with self._open(committed=True) as reader:
             return any(
@@ -143,10 +143,10 @@ class SinkRecords:
             committed = level == "read_committed"
         return RecordReader(self._context.kafka.client_config(), committed=committed)
 
-    def _read_bounds(self) -> Mapping[Spot, Bounds]:
+    def _read_bounds(self) -> Mapping[TopicPartition, LogOffsets]:
         return self._brokers().read_bounds(self._read_spots()).require_complete(what="the bounds")
 
-    def _read_committed(self) -> dict[Spot, int]:
+    def _read_committed(self) -> dict[TopicPartition, int]:
         group = find_group(self._name, self.config, self._settings)
         reading = self._brokers().read_committed({group: None}, only_stable=True)
         for error in reading.failures.values():
@@ -154,7 +154,7 @@ class SinkRecords:
                 raise error
         return {spot: found.offset for one in reading.items for spot, found in one.offsets.items()}
 
-    def _read_spots(self) -> tuple[Spot, ...]:
+    def _read_spots(self) -> tuple[TopicPartition, ...]:
         reading = self._brokers().read_topics(self.read_topics())
         for error in reading.failures.values():
             # A topic that nobody has made yet holds no record either.
@@ -217,13 +217,13 @@ def find_stage(trace: str) -> SinkStage:
     return next((stage for frame, stage in _FRAMES if frame in trace), SinkStage.UNKNOWN)
 
 
-def find_places(trace: str) -> tuple[Place, ...]:
+def find_places(trace: str) -> tuple[RecordLocation, ...]:
     """The records that a trace names. Numbers that no log can have are none."""
-    found: dict[Place, None] = {}
+    found: dict[RecordLocation, None] = {}
     for pattern in _PATTERNS:
         for match in pattern.finditer(trace):
             if len(match["offset"]) < 19 and len(match["partition"]) < 10:
-                found[Place(match["topic"], int(match["partition"]), int(match["offset"]))] = None
+                found[RecordLocation(match["topic"], int(match["partition"]), int(match["offset"]))] = None
     return tuple(found)
 
 

@@ -8,9 +8,9 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from seamark.changes.action import Look
+from seamark.changes.action import CheckStep
 from seamark.changes.codec import Transient
-from seamark.changes.environment import World
+from seamark.changes.environment import Environment
 from seamark.changes.step import Intent, Observed, Step, step_kind
 from seamark.connect.model import Connector, ConnectorStatus, State, Task
 from seamark.connectors.read import read_status
@@ -19,7 +19,7 @@ from seamark.core.refs import ConnectorType
 from seamark.dead_letters.records import build_failure, find_places, find_stage
 from seamark.dead_letters.steps import RECORDS, Failure, RecordPort
 from seamark.errors import DeadlineError, NotFoundError, RefusedError, SeamarkError, UsageError
-from seamark.kafka.model import Place, RecordSize, Spot, WholeRecord, measure
+from seamark.kafka.model import RecordLocation, RecordSize, TopicPartition, WholeRecord, measure
 from seamark.offsets.codec.converter_faults import Decoder, DoubtError, Fault, SinkStage
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ class PoisonSearch:
     """
 
     failures: int = 0
-    candidates: Mapping[Spot, Place] | None = None
-    sightings: list[Place] = field(default_factory=list)
+    candidates: Mapping[TopicPartition, RecordLocation] | None = None
+    sightings: list[RecordLocation] = field(default_factory=list)
 
 
 @step_kind("await-poison")
 @dataclass(frozen=True, slots=True)
-class AwaitPoison(Look):
+class AwaitFailingRecord(CheckStep):
     """Watch a sink with batches of one record until it fails; its committed offset is that of the failing record.
 
     When a task fails, Connect commits what the batches before it processed: with one record in a batch, the committed
@@ -67,7 +67,7 @@ class AwaitPoison(Look):
 
     cluster: str
     name: str
-    place: Place | None = None
+    place: RecordLocation | None = None
     idle_seconds: float = _IDLE_SECONDS
     number: int = 1
     # For the process that has the step; not part of the plan.
@@ -87,7 +87,7 @@ class AwaitPoison(Look):
             return f"wait until {self.subject} fails at a record{again}"
         return f"wait until {self.subject} has delivered all records before {self.place}{again}"
 
-    def perform(self, world: World, intent: Intent) -> str | None:
+    def perform(self, world: Environment, intent: Intent) -> str | None:
         del intent
         if self.search.sightings:
             return None
@@ -95,7 +95,7 @@ class AwaitPoison(Look):
             self._await_restart(world)
         port, clock = world.use(RECORDS)(self.cluster, self.name), world.clock
         ends = port.read_ends()
-        last: Mapping[Spot, int] = {}
+        last: Mapping[TopicPartition, int] = {}
         moved_at, looked_at = clock.now(), clock.now()
         while True:
             is_idle = clock.now() - moved_at >= self.idle_seconds
@@ -112,7 +112,7 @@ class AwaitPoison(Look):
                 self._refuse_well(port.find_next(self._pick(positions)), ends)
             clock.sleep(_LOOK_SECONDS)
 
-    def _end_round(self, standing: Mapping[Spot, Place]) -> str:
+    def _end_round(self, standing: Mapping[TopicPartition, RecordLocation]) -> str:
         """Return what a failure shows.
 
         Raises:
@@ -127,15 +127,15 @@ class AwaitPoison(Look):
             raise self._build_lost(search.candidates)
         return f"it failed; {len(search.candidates)} records may be the cause"
 
-    def _await_restart(self, world: World) -> None:
+    def _await_restart(self, world: Environment) -> None:
         """Wait until the restart shows: a status from before it would count as another failure."""
         until = world.clock.now() + _RESTART_SECONDS
         while world.clock.now() < until and _has_failed(read_status(world, self.cluster, self.name)):
             world.clock.sleep(_GLANCE_SECONDS)
 
     def _look(
-        self, world: World, port: RecordPort, last: Mapping[Spot, int], *, is_idle: bool
-    ) -> tuple[bool, Mapping[Spot, int]]:
+        self, world: Environment, port: RecordPort, last: Mapping[TopicPartition, int], *, is_idle: bool
+    ) -> tuple[bool, Mapping[TopicPartition, int]]:
         """Whether a task has failed, and the positions. The status first: one that is seen failed has committed."""
         try:
             is_failed = _has_failed(read_status(world, self.cluster, self.name))
@@ -146,23 +146,27 @@ class AwaitPoison(Look):
                 raise
             return False, last
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         return Observed.AFTER if _has_failed(read_status(world, self.cluster, self.name)) else Observed.BEFORE
 
-    def _pick(self, positions: Mapping[Spot, int]) -> Mapping[Spot, int]:
+    def _pick(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """The positions that matter: of the partition that is named, or of all."""
         if self.place is None:
             return positions
         return {spot: position for spot, position in positions.items() if spot == self.place.spot}
 
-    def _narrow(self, standing: Mapping[Spot, Place], candidates: Mapping[Spot, Place] | None) -> Mapping[Spot, Place]:
+    def _narrow(
+        self,
+        standing: Mapping[TopicPartition, RecordLocation],
+        candidates: Mapping[TopicPartition, RecordLocation] | None,
+    ) -> Mapping[TopicPartition, RecordLocation]:
         """Those that stood still since the last look: what moved on did not fail."""
         if candidates is None or self.place is not None:
             return standing
         return {spot: place for spot, place in standing.items() if candidates.get(spot) == place}
 
-    def _is_found(self, candidates: Mapping[Spot, Place]) -> bool:
+    def _is_found(self, candidates: Mapping[TopicPartition, RecordLocation]) -> bool:
         if self.place is not None:
             found = candidates.get(self.place.spot) == self.place
         else:
@@ -172,7 +176,7 @@ class AwaitPoison(Look):
             self.search.sightings[:] = [self.place] if self.place is not None else candidates.values()
         return found
 
-    def _refuse_passed(self, positions: Mapping[Spot, int]) -> None:
+    def _refuse_passed(self, positions: Mapping[TopicPartition, int]) -> None:
         if self.place is not None and positions.get(self.place.spot, 0) > self.place.offset:
             raise RefusedError(
                 f"{self.subject} took {self.place} this time: nothing is skipped",
@@ -180,7 +184,9 @@ class AwaitPoison(Look):
                 hint="its config and run state are restored; if it fails again: seamark offsets skip finds the place",
             )
 
-    def _refuse_well(self, following: Mapping[Spot, Place], ends: Mapping[Spot, int]) -> None:
+    def _refuse_well(
+        self, following: Mapping[TopicPartition, RecordLocation], ends: Mapping[TopicPartition, int]
+    ) -> None:
         """A sink that took all that was there when it began does not fail any more; else it would go on for ever."""
         if all(place.offset >= ends.get(spot, 0) for spot, place in following.items()):
             raise RefusedError(
@@ -189,7 +195,7 @@ class AwaitPoison(Look):
                 hint="its config and run state are restored; it goes on",
             )
 
-    def _build_lost(self, candidates: Mapping[Spot, Place]) -> RefusedError:
+    def _build_lost(self, candidates: Mapping[TopicPartition, RecordLocation]) -> RefusedError:
         named = ", ".join(str(place) for place in sorted(candidates.values())[:_MOST_NAMED])
         if self.place is not None:
             return RefusedError(
@@ -204,7 +210,7 @@ class AwaitPoison(Look):
             hint="its config and run state are restored; if you know the record: --at TOPIC-PARTITION@OFFSET",
         )
 
-    def _build_late(self, positions: Mapping[Spot, int]) -> DeadlineError:
+    def _build_late(self, positions: Mapping[TopicPartition, int]) -> DeadlineError:
         where = "" if self.place is None else f" It stands at {positions.get(self.place.spot)}."
         return DeadlineError(
             f"{self.subject} did not fail again within {self.idle_seconds:g} s: nothing is skipped",
@@ -221,20 +227,20 @@ class RestartSearch(RestartFailed):
     It is a step of its own, so that each restart has its intent in the journal.
     """
 
-    place: Place | None = None
+    place: RecordLocation | None = None
     search: Annotated[PoisonSearch, Transient()] = field(default_factory=PoisonSearch, compare=False, repr=False)
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         intent = RestartFailed.intend(self, world)
         return Intent(before=intent.before, after=intent.before) if self._is_over(world) else intent
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         # The task may have failed again already, at the same record: the status can't show whether it was restarted.
         # The next round doesn't depend on it.
         del world, intent
         return Observed.AFTER
 
-    def _is_over(self, world: World) -> bool:
+    def _is_over(self, world: Environment) -> bool:
         if self.search.sightings or self.place is None:
             return bool(self.search.sightings)
         port = world.use(RECORDS)(self.cluster, self.name)
@@ -242,18 +248,18 @@ class RestartSearch(RestartFailed):
         return port.find_next(positions).get(self.place.spot) == self.place
 
 
-def build_search(cluster: str, name: str, place: Place | None = None) -> Iterator[Step]:
+def build_search(cluster: str, name: str, place: RecordLocation | None = None) -> Iterator[Step]:
     """Build the steps that find the record at which a sink fails, or that wait until it fails at `place`."""
     search = PoisonSearch()
-    yield AwaitPoison(cluster, name, place, search=search)
+    yield AwaitFailingRecord(cluster, name, place, search=search)
     for number in range(2, ROUNDS + 1):
         yield RestartSearch(cluster, name, place, search=search)
-        yield AwaitPoison(cluster, name, place, number=number, search=search)
+        yield AwaitFailingRecord(cluster, name, place, number=number, search=search)
 
 
-def find_sightings(steps: Iterable[Step]) -> list[Place]:
+def find_sightings(steps: Iterable[Step]) -> list[RecordLocation]:
     """Return the list to which the search among these steps adds the record that it finds."""
-    return next(step.search.sightings for step in steps if isinstance(step, AwaitPoison))
+    return next(step.search.sightings for step in steps if isinstance(step, AwaitFailingRecord))
 
 
 def _has_failed(status: ConnectorStatus | None) -> bool:
@@ -273,7 +279,7 @@ class FoundBy(StrEnum):
 class Poison:
     """A record, why it is the one, how it fails, and the next offset that the sink has committed in its partition."""
 
-    place: Place
+    place: RecordLocation
     found_by: FoundBy
     failure: Failure
     size: RecordSize
@@ -325,7 +331,7 @@ class PoisonFinder:
                 return found
         return self._read_trace(positions)
 
-    def confirm(self, place: Place, found_by: FoundBy) -> Poison:
+    def confirm(self, place: RecordLocation, found_by: FoundBy) -> Poison:
         """A place that somebody named, or where the sink stood."""
         positions = self._records.read_positions()
         if place.spot not in positions:
@@ -346,7 +352,7 @@ class PoisonFinder:
             )
         return self._build(record, found_by, positions)
 
-    def _decode(self, positions: Mapping[Spot, int]) -> Poison | None:
+    def _decode(self, positions: Mapping[TopicPartition, int]) -> Poison | None:
         """Of the first undecodable records of all partitions, the one that is met the soonest."""
         decoder = Decoder(self._connector.config, self._records.worker)
         found: tuple[WholeRecord, Fault] | None = None
@@ -363,7 +369,7 @@ class PoisonFinder:
                 return None
         return None if found is None else self._build(found[0], FoundBy.DECODING, positions, fault=found[1])
 
-    def _read_trace(self, positions: Mapping[Spot, int]) -> Poison | None:
+    def _read_trace(self, positions: Mapping[TopicPartition, int]) -> Poison | None:
         """The record that the trace names, where it is one alone and still to come."""
         named = {
             place
@@ -374,7 +380,12 @@ class PoisonFinder:
         return None if record is None else self._build(record, FoundBy.TRACE, positions)
 
     def _build(
-        self, record: WholeRecord, found_by: FoundBy, positions: Mapping[Spot, int], *, fault: Fault | None = None
+        self,
+        record: WholeRecord,
+        found_by: FoundBy,
+        positions: Mapping[TopicPartition, int],
+        *,
+        fault: Fault | None = None,
     ) -> Poison:
         failure = build_failure(
             self._task,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from seamark.changes.plan import Planned
+from seamark.changes.plan import PlannedChange
 from seamark.connect.capability import Capability
 from seamark.connect.config import find_group
 from seamark.connectors.policy import check_config_writes
@@ -24,7 +24,7 @@ from seamark.dead_letters.overrides import (
 from seamark.dead_letters.records import SinkRecords, matches_topics
 from seamark.dead_letters.search import FoundBy, Poison, PoisonFinder, find_sightings
 from seamark.errors import RefusedError, UsageError
-from seamark.kafka.model import Place
+from seamark.kafka.model import RecordLocation
 
 if TYPE_CHECKING:
     from seamark.changes.planner import Planner
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 class Search:
     """A plan that lets a sink stand at its poison record. When it was applied, the record can be read."""
 
-    planned: Planned
+    planned: PlannedChange
     owner: str
-    sightings: list[Place]
+    sightings: list[RecordLocation]
     is_sure: bool
     finder: PoisonFinder
 
@@ -81,7 +81,7 @@ class Skips:
         self._open_records = open_records
         self._planner = planner
 
-    def find(self, owner: str, *, at: Place | None = None) -> Poison | None:
+    def find(self, owner: str, *, at: RecordLocation | None = None) -> Poison | None:
         """The poison record of a failed sink; None where only trying tells it. `at` names it, where somebody knows.
 
         Raises:
@@ -126,7 +126,7 @@ class Skips:
         lend: Mapping[str, str] | None = None,
         accept_zombies: bool = False,
         show: bool = False,
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan to deliver all that is before a record, to park it, and to let the sink go on behind it."""
         connector = self._read(owner)
         records = self._records(connector)

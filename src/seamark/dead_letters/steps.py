@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Protocol
 
-from seamark.changes.action import Look, take_last_look
+from seamark.changes.action import CheckStep, read_within_deadline
 from seamark.changes.codec import Transient
-from seamark.changes.environment import World
+from seamark.changes.environment import Environment
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.connect.model import ConnectorStatus, State, fold_trace
 from seamark.connectors.read import read_status
@@ -17,7 +17,7 @@ from seamark.connectors.steps import EditConfig
 from seamark.core.refs import Port
 from seamark.core.secrets import is_sensitive
 from seamark.errors import DeadlineError, RefusedError, SeamarkError
-from seamark.kafka.model import Headers, Place, Spot, WholeRecord
+from seamark.kafka.model import Headers, RecordLocation, TopicPartition, WholeRecord
 from seamark.topics.actions import CreateTopic
 
 # What says who a connector is, what it reads and from where: a sink with another of these is another sink.
@@ -37,7 +37,7 @@ def refuse_lent(keys: Iterable[str]) -> None:
 
 @step_kind("lend-config")
 @dataclass(frozen=True, slots=True)
-class LendConfig(EditConfig):
+class OverrideConfig(EditConfig):
     """Some keys of a connector's config get other values for a while. With `returns` it is the way back."""
 
     returns: bool = False
@@ -55,12 +55,14 @@ class LendConfig(EditConfig):
         if self.returns or intent.before is None:
             return None
         former = self.find_former(intent)
-        return former if isinstance(former, CanNotUndo) else LendConfig(self.cluster, self.name, former, returns=True)
+        return (
+            former if isinstance(former, CanNotUndo) else OverrideConfig(self.cluster, self.name, former, returns=True)
+        )
 
 
 @step_kind("run-meanwhile")
 @dataclass(frozen=True, slots=True)
-class RunMeanwhile(SetRunState):
+class RunTemporarily(SetRunState):
     """A connector runs or stops in the midst of a change. An undo of the change has nothing to do about it."""
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
@@ -70,7 +72,7 @@ class RunMeanwhile(SetRunState):
 
 @step_kind("make-parking-topic")
 @dataclass(frozen=True, slots=True)
-class MakeParkingTopic(CreateTopic):
+class CreateDeadLetterTopic(CreateTopic):
     """The topic for parked records is created. It stays where the change is undone: the parked record is in it."""
 
     configs: Mapping[str, str] = field(default_factory=dict)
@@ -83,23 +85,23 @@ class MakeParkingTopic(CreateTopic):
 class RecordPort(Protocol):
     """The records of one sink."""
 
-    def read_positions(self) -> Mapping[Spot, int]:
+    def read_positions(self) -> Mapping[TopicPartition, int]:
         """The next offset of every partition that it reads. What was never committed stands where the log begins."""
         ...
 
-    def read_ends(self) -> Mapping[Spot, int]:
+    def read_ends(self) -> Mapping[TopicPartition, int]:
         """Where the log of every partition that it reads ends now."""
         ...
 
-    def find_next(self, positions: Mapping[Spot, int]) -> Mapping[Spot, Place]:
+    def find_next(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, RecordLocation]:
         """The first record at or behind each position, as the sink would get it. None where the log ends."""
         ...
 
-    def read(self, place: Place) -> WholeRecord | None:
+    def read(self, place: RecordLocation) -> WholeRecord | None:
         """The record that lies there; None where none does any more."""
         ...
 
-    def is_parked(self, topic: str, place: Place) -> bool:
+    def is_parked(self, topic: str, place: RecordLocation) -> bool:
         """Whether the topic holds a parked copy of the record that lies, or lay, there. No topic holds none."""
         ...
 
@@ -120,7 +122,7 @@ _RUNNING_SECONDS = 3.0
 
 @step_kind("await-progress")
 @dataclass(frozen=True, slots=True)
-class AwaitProgress(Look):
+class AwaitProgress(CheckStep):
     """A sink is watched until it runs and has committed something behind a place, or nothing is left to read there.
 
     Sinks commit every `offset.flush.interval.ms`, a minute by default, and some of them only whole files: one that runs
@@ -131,7 +133,7 @@ class AwaitProgress(Look):
 
     cluster: str
     name: str
-    place: Place
+    place: RecordLocation
     deadline_seconds: float = 120.0
     patience_seconds: float = 75.0
 
@@ -146,7 +148,7 @@ class AwaitProgress(Look):
     def describe(self) -> str:
         return f"see {self.subject} run and go on behind {self.place}"
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         clock = world.clock
         deadline = clock.now() + self.deadline_seconds
@@ -167,12 +169,12 @@ class AwaitProgress(Look):
                 raise self._build_late(status)
             clock.sleep(_LOOK_SECONDS)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         status = read_status(world, self.cluster, self.name)
         return Observed.AFTER if status is not None and is_running(status) else Observed.BEFORE
 
-    def _read_status(self, world: World, *, is_late: bool) -> ConnectorStatus | None:
+    def _read_status(self, world: Environment, *, is_late: bool) -> ConnectorStatus | None:
         try:
             return read_status(world, self.cluster, self.name)
         except SeamarkError as error:
@@ -181,7 +183,7 @@ class AwaitProgress(Look):
                 raise
             return None
 
-    def _is_well(self, world: World, seconds: float) -> bool:
+    def _is_well(self, world: Environment, seconds: float) -> bool:
         if seconds < _RUNNING_SECONDS:
             return False
         if seconds >= self.patience_seconds:
@@ -235,7 +237,7 @@ class Failure:
 
 @step_kind("park-record")
 @dataclass(frozen=True, slots=True)
-class ParkRecord(Step):
+class SendToDeadLetter(Step):
     """The record at a place is copied to a topic, unless a copy of it is there already."""
 
     aspect: ClassVar[str] = "parked"
@@ -244,7 +246,7 @@ class ParkRecord(Step):
 
     cluster: str
     name: str
-    place: Place
+    place: RecordLocation
     topic: str
     failure: Failure = field(default_factory=Failure)
 
@@ -255,14 +257,14 @@ class ParkRecord(Step):
     def describe(self) -> str:
         return f"park {self.place}, which {self.subject} can't take, in {self.topic}"
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         is_parked = world.use(RECORDS)(self.cluster, self.name).is_parked(self.topic, self.place)
         return Intent(before=self._build_image(is_parked=is_parked), after=self._build_image(is_parked=True))
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         port = world.use(RECORDS)(self.cluster, self.name)
-        record = take_last_look(world, self.subject, lambda: port.read(self.place))
+        record = read_within_deadline(world, self.subject, lambda: port.read(self.place))
         if record is None:
             raise RefusedError(
                 f"{self.place} is not there any more; nothing was parked",
@@ -270,7 +272,7 @@ class ParkRecord(Step):
             )
         port.park(self.topic, record, tuple(self._build_headers(record)))
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         is_parked = world.use(RECORDS)(self.cluster, self.name).is_parked(self.topic, self.place)
         return Observed.AFTER if is_parked else Observed.BEFORE
@@ -300,13 +302,13 @@ class ParkRecord(Step):
         yield TIMESTAMP, str(record.timestamp_ms).encode()
 
 
-def build_place_headers(place: Place) -> Headers:
+def build_place_headers(place: RecordLocation) -> Headers:
     """The headers by which a parked copy says where its record lies."""
     values = {"topic": place.topic, "partition": str(place.partition), "offset": str(place.offset)}
     return tuple((f"{PREFIX}{name}", value.encode()) for name, value in values.items())
 
 
-def is_copy_of(record: WholeRecord, place: Place) -> bool:
+def is_copy_of(record: WholeRecord, place: RecordLocation) -> bool:
     """Whether a record is a parked copy of the one at a place. A header that stands twice counts as its last one."""
     headers = dict(record.headers)
     return all(headers.get(name) == value for name, value in build_place_headers(place))

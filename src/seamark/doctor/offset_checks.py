@@ -19,7 +19,7 @@ from seamark.doctor.evidence import (
 from seamark.doctor.topic_checks import TransactionsReader
 from seamark.errors import SeamarkError
 from seamark.kafka.model import TopicStatus
-from seamark.offsets.model import OffsetFinding, OffsetOddity
+from seamark.offsets.model import OffsetAnomaly, OffsetFinding
 from seamark.report.words import render_count, render_duration
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _RECORDS, _HISTORY = "offsets.records", "offsets.history"
 # What a task or REST gets wrong; the others are curious, and hurt nobody.
-_BAD = frozenset({OffsetOddity.VARIANTS, OffsetOddity.STRAY, OffsetOddity.MASKED, OffsetOddity.OPEN_TRANSACTION})
+_BAD = frozenset({OffsetAnomaly.VARIANTS, OffsetAnomaly.STRAY, OffsetAnomaly.MASKED, OffsetAnomaly.OPEN_TRANSACTION})
 _SHOWN = 3
 _DAY_MS = 24 * 3600 * 1000
 _LAG = "min.compaction.lag.ms"
@@ -79,22 +79,22 @@ def examine_records(evidence: Evidence) -> Iterator[Finding]:
             fix = "seamark offsets export --all names what is odd, in some minutes"
             yield Finding(_RECORDS, Severity.INFO, _topic_of(cluster), words, fix)
         elif found is not None and found.reading is not None:
-            yield from _describe_oddities(cluster, found.reading.findings, keys=len(found.reading.offsets))
+            yield from _describe_anomalies(cluster, found.reading.findings, keys=len(found.reading.offsets))
 
 
-def _describe_oddities(
+def _describe_anomalies(
     cluster: ClusterEvidence, findings: tuple[OffsetFinding, ...], *, keys: int
 ) -> Iterator[Finding]:
-    counts = Counter(finding.oddity for finding in findings)
-    for oddity, count in sorted(counts.items()):
-        owners = sorted({finding.connector or "?" for finding in findings if finding.oddity is oddity})
+    counts = Counter(finding.anomaly for finding in findings)
+    for anomaly, count in sorted(counts.items()):
+        owners = sorted({finding.connector or "?" for finding in findings if finding.anomaly is anomaly})
         shown = ", ".join(owners[:_SHOWN]) + (f" and {len(owners) - _SHOWN} more" if len(owners) > _SHOWN else "")
-        first = next(finding.message for finding in findings if finding.oddity is oddity)
+        first = next(finding.message for finding in findings if finding.anomaly is anomaly)
         yield Finding(
             _RECORDS,
-            Severity.WARNING if oddity in _BAD else Severity.INFO,
+            Severity.WARNING if anomaly in _BAD else Severity.INFO,
             _topic_of(cluster),
-            f"{oddity.value} ({render_count(count, 'time')}: {shown}): {first}",
+            f"{anomaly.value} ({render_count(count, 'time')}: {shown}): {first}",
             "seamark offsets show OWNER --raw shows the records; docs/offsets.md says what each name means",
         )
     if not counts:

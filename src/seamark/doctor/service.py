@@ -89,7 +89,7 @@ class Doctor:
         )
         return tuple(finding for check in list_checks() for finding in run_check(check, evidence))
 
-    def reach(self) -> tuple[Finding, ...]:
+    def check_connectivity(self) -> tuple[Finding, ...]:
         """Only whether every worker and the brokers answer."""
         evidence = read_reachability(self._context, clusters=self._clusters, build_kafka=self._build_kafka)
         checks = [check for check in CHECKS if check.name in _REACH]

@@ -11,7 +11,7 @@ from seamark.core.readings import Finding, Severity
 from seamark.doctor.evidence import Check, ClusterEvidence, Evidence, TransactionsEvidence, build_unexamined
 from seamark.errors import NotFoundError, SeamarkError
 from seamark.kafka.clusters import KafkaCluster, OpenTransaction
-from seamark.kafka.model import Edge, TopicStatus
+from seamark.kafka.model import OffsetSpec, TopicStatus
 from seamark.report.words import render_count, render_duration
 
 if TYPE_CHECKING:
@@ -223,8 +223,8 @@ class TransactionsReader:
         """The open transactions of these topics."""
         kafka = self.brokers()
         spots = [spot for topic in topics for spot in topic.led_spots]
-        stable = kafka.read_log_offsets(spots, at=Edge.STABLE).require_complete(what="the last stable offsets")
-        ends = kafka.read_log_offsets(spots, at=Edge.LATEST).require_complete(what="the ends")
+        stable = kafka.read_log_offsets(spots, at=OffsetSpec.STABLE).require_complete(what="the last stable offsets")
+        ends = kafka.read_log_offsets(spots, at=OffsetSpec.LATEST).require_complete(what="the ends")
         held = [
             spot
             for spot in spots

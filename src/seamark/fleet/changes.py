@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, cast
 
 import seamark.fleet.kinds  # noqa: F401 - plans are decoded here
 from seamark.changes.actor import Actor
-from seamark.changes.environment import World
+from seamark.changes.environment import Environment
 from seamark.changes.executor import Executor
 from seamark.changes.history import read_closed, read_plan
 from seamark.changes.images import find_key_names
-from seamark.changes.journal import Ending, Entry, EntryKind, Journal, Opening, find_spec
+from seamark.changes.journal import Ending, Entry, EntryKind, JournalPort, Opening, find_spec
 from seamark.changes.keys import check_key
 from seamark.changes.outcome import ChangeResult, Progress
-from seamark.changes.plan import Plan, Planned, find_masked_keys, read_plan_file
+from seamark.changes.plan import Plan, PlannedChange, find_masked_keys, read_plan_file
 from seamark.changes.planner import Planner, check_confirmed, check_plan
 from seamark.changes.preconditions import BEFORE, aspect_of, check_preconditions, is_expected, reseal
 from seamark.changes.recovery import Recovery
 from seamark.changes.registration import Registrations
-from seamark.changes.signing import SealingWorld, SealKey, check_signatures
+from seamark.changes.signing import SealingEnvironment, SealKey, check_signatures
 from seamark.changes.step import Step, build_step
 from seamark.changes.timing import FLEET_PACE, Pace, build_timing
 from seamark.changes.undo import build_undo_plan
@@ -31,7 +31,7 @@ from seamark.connect.clusters import Clusters
 from seamark.connectors.config import check_configs
 from seamark.connectors.policy import check_config_writes, check_new_names
 from seamark.errors import PermissionDeniedError, RefusedError, SeamarkError
-from seamark.fleet.environment import FleetWorld
+from seamark.fleet.environment import LiveEnvironment
 from seamark.fleet.identity import check_coverage
 from seamark.offsets.write.rights import check_denied, find_missing
 from seamark.policy.permissions import Access
@@ -79,10 +79,10 @@ class Changes:
         context: Context,
         *,
         clusters: Clusters,
-        world: FleetWorld,
+        world: LiveEnvironment,
         planner: Planner,
         actor: Actor,
-        journal: Callable[[], Journal],
+        journal: Callable[[], JournalPort],
         access: Access,
         names: ClusterNames | None = None,
     ) -> None:
@@ -104,7 +104,7 @@ class Changes:
 
     def apply(
         self,
-        planned: Planned | Plan,
+        planned: PlannedChange | Plan,
         *,
         progress: Progress | None = None,
         pace: Pace | None = None,
@@ -123,7 +123,7 @@ class Changes:
         executor = self._build_executor(progress, pace=pace or FLEET_PACE)
         return executor.apply(plan, planned.steps, check=self._registrations.check_unused if plan.id else None)
 
-    def review(self, plan: Plan, *, validate: bool = True) -> Planned:
+    def review(self, plan: Plan, *, validate: bool = True) -> PlannedChange:
         """A plan that was saved: whether it can be applied here and now, and what it means.
 
         Raises:
@@ -146,9 +146,9 @@ class Changes:
         filled = refresh_spec(prepared.fill(plan), self._journal, self._names)
         # The plan may have been made under another name of this context.
         filled = replace(filled, context=self._context.name, notes=tuple(dict.fromkeys([*filled.notes, *notes])))
-        return Planned(filled, prepared.steps, prepared.effects, needs=prepared.needs, is_saved=True)
+        return PlannedChange(filled, prepared.steps, prepared.effects, needs=prepared.needs, is_saved=True)
 
-    def undo(self, change: str) -> Planned:
+    def undo(self, change: str) -> PlannedChange:
         """The plan that takes a closed change back. Refused where something has moved since."""
         check_key(self._journal(), self._world.keys)
         entries = self._journal().read(change)
@@ -157,10 +157,10 @@ class Changes:
         check_signatures(entries, key.seal)
         # The entries that were checked: a second reading might find others.
         past = read_closed(entries)
-        reads, world = self._planner.open_reads(len(past.plan.actions)), cast("World", self._world)
+        reads, world = self._planner.open_reads(len(past.plan.actions)), cast("Environment", self._world)
         if key != keys.current:
             # The images of the change are sealed with a key that was rotated since.
-            reads, world = reads.over(SealingWorld(reads.world, key)), SealingWorld(world, key)
+            reads, world = reads.over(SealingEnvironment(reads.world, key)), SealingEnvironment(world, key)
         plan, prepared = build_undo_plan(
             past, change=entries[0].change, reads=reads, actor=self._actor, prepare=self._planner.prepare
         )
@@ -168,7 +168,7 @@ class Changes:
         # Sealed before the check: what moves between the two is detected here, or when the plan is applied.
         sealed = plan if key == keys.current else reseal(plan, prepared.steps, self._world)
         check_preconditions(plan, prepared.steps, world)
-        return Planned(sealed, prepared.steps, prepared.effects, needs=prepared.needs)
+        return PlannedChange(sealed, prepared.steps, prepared.effects, needs=prepared.needs)
 
     def _carry_spec(self, plan: Plan, entries: Sequence[Entry]) -> Plan:
         """Let the way back say whose the connectors are after it, where the change came from a spec."""
@@ -223,7 +223,7 @@ class Changes:
         if confirm is not None:
             self._check_allowed(plan, confirm)
 
-    def save(self, planned: Planned) -> Plan:
+    def save(self, planned: PlannedChange) -> Plan:
         """Register a plan that is about to be saved in a file. Returns the plan with its ID.
 
         Raises:

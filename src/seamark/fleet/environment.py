@@ -15,7 +15,7 @@ from seamark.changes.timing import build_timing
 from seamark.connect.api import CONNECT, STATUSES, WORKER_URLS, ConnectPort
 from seamark.connect.clusters import Clusters, build_connect_client, has_trace
 from seamark.connect.model import Connector, ConnectorStatus
-from seamark.connect.shared_reads import StatusBoard
+from seamark.connect.shared_reads import SharedStatusReads
 from seamark.copies.cutover.port import COPIES
 from seamark.core.refs import Port
 from seamark.core.time import read_clock
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from seamark.dead_letters.records import SinkRecords
     from seamark.kip199.steps import StandaloneFile
     from seamark.offsets.port import OffsetPort
-    from seamark.offsets.read.connector import LeftOffsets
+    from seamark.offsets.read.connector import OrphanedOffsets
     from seamark.offsets.stores.stores import OffsetStores, OpenScan
 
 # As long as the brokers are asked for anything else. A step may send two requests one after the other, and both must
@@ -78,8 +78,8 @@ class SystemClock:
         time.sleep(seconds)
 
 
-class FleetWorld:
-    """A `World` over the clients of one context."""
+class LiveEnvironment:
+    """An `Environment` over the clients of one context."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class FleetWorld:
         self._opening = threading.Lock()
         self._clock = SystemClock()
         self.keys = Keys(context.journal)
-        self._boards: dict[str, StatusBoard] = {}
+        self._boards: dict[str, SharedStatusReads] = {}
 
     @property
     def clock(self) -> SystemClock:
@@ -139,7 +139,7 @@ class FleetWorld:
     def read_status(self, cluster: str, name: str) -> ConnectorStatus:
         """A connector's status; many who wait share one reading."""
         # `setdefault` alone decides which board stays, where two threads are first at once.
-        board = self._boards.get(cluster) or self._boards.setdefault(cluster, StatusBoard(self.connect(cluster)))
+        board = self._boards.get(cluster) or self._boards.setdefault(cluster, SharedStatusReads(self.connect(cluster)))
         status = board.read(name)
         if not has_trace(status):
             return status
@@ -172,11 +172,11 @@ class FleetWorld:
             kept=kept,
         )
 
-    def left_offsets(self, cluster: str) -> LeftOffsets:
+    def left_offsets(self, cluster: str) -> OrphanedOffsets:
         """What connectors that are gone have left in the workers' topic."""
-        from seamark.offsets.read.connector import LeftOffsets  # noqa: PLC0415
+        from seamark.offsets.read.connector import OrphanedOffsets  # noqa: PLC0415
 
-        return LeftOffsets(cluster, context=self._context, stores=self.stores)
+        return OrphanedOffsets(cluster, context=self._context, stores=self.stores)
 
     def records(self, cluster: str, name: str) -> SinkRecords:
         """The records that one sink reads."""
@@ -242,13 +242,15 @@ class FleetWorld:
         return self.keys.read().current.seal(value)
 
 
-class PlanWorld:
+class PlanEnvironment:
     """The running systems as one plan reads them: with the clients that only read, and each offsets topic once.
 
     Steps never get it: what they read after a stop must be what is there then.
     """
 
-    def __init__(self, live: FleetWorld, clusters: Clusters, *, context: Context, open_scan: OpenScan | None) -> None:
+    def __init__(
+        self, live: LiveEnvironment, clusters: Clusters, *, context: Context, open_scan: OpenScan | None
+    ) -> None:
         from seamark.offsets.read.snapshot import PlanSnapshots  # noqa: PLC0415
 
         self._live = live
@@ -292,11 +294,11 @@ class PlanWorld:
         """The offsets of one connector, read once; `kept` is what it was, where Connect does not know it."""
         return self.snapshots.open(cluster, name) if kept is None else self.snapshots.build(cluster, name, kept)
 
-    def left_offsets(self, cluster: str) -> LeftOffsets:
+    def left_offsets(self, cluster: str) -> OrphanedOffsets:
         """What connectors that are gone have left in the workers' topic."""
-        from seamark.offsets.read.connector import LeftOffsets  # noqa: PLC0415
+        from seamark.offsets.read.connector import OrphanedOffsets  # noqa: PLC0415
 
-        return LeftOffsets(cluster, context=self._context, stores=self.stores)
+        return OrphanedOffsets(cluster, context=self._context, stores=self.stores)
 
     def use(self, port: Port[P]) -> P:
         """Return the capability that is registered under a key: that of the plan, else the live one."""

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from seamark.changes.actor import Actor
-    from seamark.changes.journal import Journal as JournalPort
+    from seamark.changes.journal import JournalPort
     from seamark.changes.outcome import ChangeResult, Progress
-    from seamark.changes.plan import Plan, Planned
+    from seamark.changes.plan import Plan, PlannedChange
     from seamark.changes.planner import Planner
     from seamark.changes.timing import Pace
     from seamark.connectors.config import DesiredConnector
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from seamark.doctor.service import Doctor
     from seamark.errors import SeamarkError
     from seamark.fleet.changes import Changes
-    from seamark.fleet.environment import FleetWorld, PlanWorld
+    from seamark.fleet.environment import LiveEnvironment, PlanEnvironment
     from seamark.fleet.identity import Identities
     from seamark.fleet.journal import Journal
     from seamark.groups.lag import GroupLag
@@ -82,7 +82,7 @@ class Fleet:
     ) -> None:
         self.context = context
         self._clusters = Clusters(context, build_client=build_connect or self._build_reading_client)
-        self._hands = Clusters(context, build_client=build_connect or self._build_changing_client)
+        self._write_clusters = Clusters(context, build_client=build_connect or self._build_changing_client)
         self._build_kafka = build_kafka or build_kafka_admin
         self._build_brokers = build_brokers
         self._open_journal = open_journal or _open_journal
@@ -120,7 +120,7 @@ class Fleet:
     def close(self) -> None:
         """Close every connection. The fleet can be used again; it then opens new ones."""
         self._clusters.close()
-        self._hands.close()
+        self._write_clusters.close()
         for view in self._views.values():
             view._opened = None  # noqa: SLF001 - its journal is this fleet's
             view.close()
@@ -291,7 +291,7 @@ class Fleet:
     @permits(Permission.READ)
     def apply(
         self,
-        planned: Planned | Plan,
+        planned: PlannedChange | Plan,
         progress: Progress | None = None,
         *,
         pace: Pace | None = None,
@@ -319,12 +319,12 @@ class Fleet:
         return replace(FLEET_PACE, canary=canary, max_failures=max_failures, max_changes=max_changes)
 
     @permits(Permission.READ)
-    def review(self, plan: Plan, *, validate: bool = True) -> Planned:
+    def review(self, plan: Plan, *, validate: bool = True) -> PlannedChange:
         """Look at a saved plan: whether it can be applied here and now, and what it would do."""
         return self._find_changes(plan).review(plan, validate=validate)
 
     @permits(Permission.READ)
-    def save(self, planned: Planned, path: Path) -> SeamarkError | None:
+    def save(self, planned: PlannedChange, path: Path) -> SeamarkError | None:
         """Save a plan in a file that only its owner can read. Returns why the file can't be applied, if it can't.
 
         A plan of a process that can't write the journal is a proposal, which `apply -f PATH --expect FILE` compares.
@@ -343,7 +343,7 @@ class Fleet:
         return None
 
     @permits(Permission.READ)
-    def undo(self, change: str | ChangeResult) -> Planned:
+    def undo(self, change: str | ChangeResult) -> PlannedChange:
         """Plan the way back from a change that is closed."""
         import seamark.fleet.kinds  # noqa: F401, PLC0415 - plans are decoded here
         from seamark.changes.history import read_plan  # noqa: PLC0415
@@ -362,7 +362,7 @@ class Fleet:
         allow_python: bool = False,
         validate: bool = True,
         wait_seconds: float = 60.0,
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan the way from what runs to what files, folders or a spec say.
 
         What a former apply of the same spec made, and it does not name any more, is deleted; with `prune` everything
@@ -392,7 +392,7 @@ class Fleet:
     @permits(Permission.READ)
     def destroy(
         self, what: SpecSource, *, names: Sequence[str] = (), adopt: bool = False, allow_python: bool = False
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan the end of every connector that files, folders or a spec name and that is there."""
         from seamark.specs.load import build_title, read_spec  # noqa: PLC0415
 
@@ -419,12 +419,12 @@ class Fleet:
 
     def waits(self) -> tuple[Wait, ...]:
         """The calls that have not ended yet. For whoever wonders, from another thread."""
-        return self._clusters.waits() + self._hands.waits()
+        return self._clusters.waits() + self._write_clusters.waits()
 
     @permits(Permission.READ)
-    def reach(self) -> tuple[Finding, ...]:
+    def check_connectivity(self) -> tuple[Finding, ...]:
         """Whether every worker and the brokers can be reached: the first checks of the doctor, alone."""
-        return self.doctor.reach()
+        return self.doctor.check_connectivity()
 
     @cached_property
     def _actor(self) -> Actor:
@@ -441,12 +441,12 @@ class Fleet:
         return build_access(self.context)
 
     @cached_property
-    def _world(self) -> FleetWorld:
-        from seamark.fleet.environment import FleetWorld  # noqa: PLC0415
+    def _world(self) -> LiveEnvironment:
+        from seamark.fleet.environment import LiveEnvironment  # noqa: PLC0415
 
-        return FleetWorld(
+        return LiveEnvironment(
             self.context,
-            clusters=self._hands,
+            clusters=self._write_clusters,
             build_brokers=self._build_brokers,
             open_scan=self._open_scan,
             open_copies=lambda: self.copies.operations,
@@ -538,7 +538,7 @@ class Fleet:
             open_world=self._open_plan_world,
         )
 
-    def _apply_part(self, planned: Planned) -> ChangeResult:
+    def _apply_part(self, planned: PlannedChange) -> ChangeResult:
         """Apply a change that is a part of what was confirmed as a whole, such as the target topic of a copy."""
         from seamark.changes.planner import find_plan_confirmation  # noqa: PLC0415
 
@@ -562,11 +562,11 @@ class Fleet:
 
         return Lifecycle(self.context, clusters=self._clusters, plans=lambda: self._plans)
 
-    def _open_plan_world(self) -> PlanWorld:
+    def _open_plan_world(self) -> PlanEnvironment:
         """Open what one plan reads from: it keeps what it has read."""
-        from seamark.fleet.environment import PlanWorld  # noqa: PLC0415
+        from seamark.fleet.environment import PlanEnvironment  # noqa: PLC0415
 
-        return PlanWorld(self._world, self._clusters, context=self.context, open_scan=self._open_scan)
+        return PlanEnvironment(self._world, self._clusters, context=self.context, open_scan=self._open_scan)
 
     def _open_offset_plan(self) -> OffsetDependencies:
         """Build what one plan of offsets needs. It is new for each plan, because its world keeps what it has read."""

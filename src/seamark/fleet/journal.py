@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from seamark.changes.actor import Actor
 from seamark.changes.history import read_open, read_plan
-from seamark.changes.journal import Entry, Head, OpenChange
-from seamark.changes.journal import Journal as JournalPort
+from seamark.changes.journal import Entry, Head, JournalPort, OpenChange
 from seamark.changes.keys import build_key_item, check_key, read_rotation, record_first_key, rotate_key
 from seamark.changes.outcome import ChangeResult, Progress
 from seamark.changes.permissions import build_access, check_permission

@@ -12,7 +12,7 @@ from seamark.fleet.fleet import Fleet
 from seamark.kip199.worker import build_worker_context, choose_journal, name_workers
 
 if TYPE_CHECKING:
-    from seamark.changes.journal import Journal
+    from seamark.changes.journal import JournalPort
     from seamark.context import Context
 
 
@@ -32,7 +32,7 @@ def open_worker_fleet(
     return Fleet(replace(context, own_journal=settings), open_journal=lambda opened: _open_journal(opened, change))
 
 
-def _open_journal(context: Context, change: str) -> Journal:
+def _open_journal(context: Context, change: str) -> JournalPort:
     from seamark.changes.setup import make_setup, open_journal  # noqa: PLC0415
     from seamark.context import JournalKind  # noqa: PLC0415
 

@@ -6,9 +6,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from seamark.changes.action import LOCKS, Reads, StandaloneStep, StepSeen, action_kind, needs_permission, take_last_look
-from seamark.changes.effect import Effect, FieldChange, Sign
-from seamark.changes.environment import World
+from seamark.changes.action import (
+    LOCKS,
+    Reads,
+    StandaloneStep,
+    StepSeen,
+    action_kind,
+    needs_permission,
+    read_within_deadline,
+)
+from seamark.changes.effect import ChangeKind, Effect, FieldChange
+from seamark.changes.environment import Environment
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_image, step_kind
 from seamark.core.offsets import Offset
 from seamark.core.refs import build_group_owner
@@ -16,7 +24,7 @@ from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnknownOut
 from seamark.groups.targets import OFFSET, build_partition
 from seamark.kafka.api import BROKERS, BrokerPort
 from seamark.kafka.groups import Committed, GroupStatus, build_commit_image, count_members, read_commit_image
-from seamark.kafka.model import Spot
+from seamark.kafka.model import TopicPartition
 from seamark.policy.permissions import Permission, Right
 from seamark.report.words import render_count
 
@@ -52,13 +60,13 @@ def build_image(positions: Positions) -> dict[str, dict[str, Any]] | None:
     return dump_positions(positions)
 
 
-def find_spots(positions: Positions) -> tuple[Spot, ...]:
+def find_spots(positions: Positions) -> tuple[TopicPartition, ...]:
     """The partitions that positions are about."""
     return tuple((topic, number) for topic, partitions in positions.items() for number in partitions)
 
 
 def build_positions(
-    spots: Collection[Spot], commits: Mapping[Spot, Committed]
+    spots: Collection[TopicPartition], commits: Mapping[TopicPartition, Committed]
 ) -> dict[str, dict[int, Committed | None]]:
     """The positions of some partitions, from what is committed."""
     positions: dict[str, dict[int, Committed | None]] = {}
@@ -67,7 +75,9 @@ def build_positions(
     return positions
 
 
-def read_commits(world: World, group: str, spots: Collection[Spot] | None) -> Mapping[Spot, Committed]:
+def read_commits(
+    world: Environment, group: str, spots: Collection[TopicPartition] | None
+) -> Mapping[TopicPartition, Committed]:
     """What a group has committed, for some partitions or for all. One that waits for a transaction is an error."""
     reading = world.use(BROKERS)().read_committed({group: spots}, only_stable=True)
     for error in reading.failures.values():
@@ -78,7 +88,7 @@ def read_commits(world: World, group: str, spots: Collection[Spot] | None) -> Ma
     return found.offsets
 
 
-def read_status(world: World, group: str) -> GroupStatus | None:
+def read_status(world: Environment, group: str) -> GroupStatus | None:
     """The group's state, or None where there is none of that name."""
     reading = world.use(BROKERS)().read_groups([group])
     for error in reading.failures.values():
@@ -174,19 +184,19 @@ class MoveGroup(GroupAction):
             )
         where = render_count(len(fields), "partition")
         total = f"{render_count(again, 'record')} read again, {render_count(skipped, 'record')} skipped"
-        return Effect(Sign.CHANGE, self.subject, f"move on {where}: {total}", tuple(fields))
+        return Effect(ChangeKind.CHANGE, self.subject, f"move on {where}: {total}", tuple(fields))
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         return Intent(before=self._read_image(world), after=build_image(self.positions))
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
-        status = take_last_look(world, self.subject, lambda: read_status(world, self.group))
+        status = read_within_deadline(world, self.subject, lambda: read_status(world, self.group))
         require_quiet(status, self.subject)
         spots = {spot: self.positions[spot[0]][spot[1]] for spot in find_spots(self.positions)}
         change_commits(world.use(BROKERS)(), self.group, spots)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         now = self._read_image(world)
         seen = compare_image(now, intent)
         if seen is not Observed.FOREIGN:
@@ -207,7 +217,7 @@ class MoveGroup(GroupAction):
         }
         return MoveGroup(self.group, build_positions(find_spots(self.positions), commits))
 
-    def _read_image(self, world: World) -> Any:
+    def _read_image(self, world: Environment) -> Any:
         spots = find_spots(self.positions)
         return build_image(build_positions(spots, read_commits(world, self.group, spots)))
 
@@ -238,25 +248,25 @@ class DeleteGroup(GroupAction):
     def build_effect(self, seen: StepSeen) -> Effect:
         spots = _flatten(seen.intent.before)
         words = f"delete: what it committed on {render_count(len(spots), 'partition')} goes"
-        return Effect(Sign.DELETE, self.subject, words if spots else "delete: it has committed nothing")
+        return Effect(ChangeKind.DELETE, self.subject, words if spots else "delete: it has committed nothing")
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         return Intent(before=self._read_image(world), after=None)
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
-        status = take_last_look(world, self.subject, lambda: read_status(world, self.group))
+        status = read_within_deadline(world, self.subject, lambda: read_status(world, self.group))
         require_quiet(status, self.subject)
         world.use(BROKERS)().delete_group(self.group)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         return compare_image(self._read_image(world), intent)
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         # A group that had committed nothing leaves nothing to put back.
         return MoveGroup(self.group, load_positions(intent.before)) if intent.before else None
 
-    def _read_image(self, world: World) -> Any:
+    def _read_image(self, world: Environment) -> Any:
         """Everything that is committed; empty where the group is there and has nothing, None where it is not."""
         commits = read_commits(world, self.group, None)
         if commits:
@@ -264,7 +274,7 @@ class DeleteGroup(GroupAction):
         return None if read_status(world, self.group) is None else {}
 
 
-def change_commits(kafka: BrokerPort, group: str, commits: Mapping[Spot, Committed | None]) -> None:
+def change_commits(kafka: BrokerPort, group: str, commits: Mapping[TopicPartition, Committed | None]) -> None:
     """Commit for a group that nobody is in; None forgets what it has committed for a partition."""
     kept = {spot: commit for spot, commit in commits.items() if commit is not None}
     kafka.alter_group_offsets(group, kept)

@@ -13,7 +13,7 @@ from seamark.core.refs import ConnectorType
 from seamark.errors import SeamarkError
 from seamark.kafka.api import BrokersPort
 from seamark.kafka.groups import Committed, Group, GroupListing, GroupType
-from seamark.kafka.model import Bounds, Edge, Spot, Stamp
+from seamark.kafka.model import LogOffsets, OffsetAndTimestamp, OffsetSpec, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,9 @@ class GroupReport:
 
     group: Group
     connector: str = ""
-    offsets: Mapping[Spot, Committed] = field(default_factory=dict)
-    bounds: Mapping[Spot, Bounds] = field(default_factory=dict)
-    delays: Mapping[Spot, Delay] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, Committed] = field(default_factory=dict)
+    bounds: Mapping[TopicPartition, LogOffsets] = field(default_factory=dict)
+    delays: Mapping[TopicPartition, Delay] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -85,7 +85,7 @@ class GroupReport:
         return self.group.name
 
     @property
-    def lag(self) -> Mapping[Spot, int | None]:
+    def lag(self) -> Mapping[TopicPartition, int | None]:
         """Records behind, by partition; None where nobody could tell the end."""
         ends = {spot: found.latest for spot, found in self.bounds.items()}
         return {spot: count_lag(commit, ends.get(spot)) for spot, commit in sorted(self.offsets.items())}
@@ -103,8 +103,8 @@ class GroupLag:
     state: str
     type: GroupType
     connector: str = ""
-    lag: Mapping[Spot, int | None] = field(default_factory=dict)
-    delays: Mapping[Spot, Delay] = field(default_factory=dict)
+    lag: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+    delays: Mapping[TopicPartition, Delay] = field(default_factory=dict)
 
     @property
     def total(self) -> int | None:
@@ -113,7 +113,7 @@ class GroupLag:
         return sum(known) if known else None
 
     @property
-    def worst(self) -> tuple[Spot, int] | None:
+    def worst(self) -> tuple[TopicPartition, int] | None:
         """The partition that is behind most, and how far."""
         known = [(count, spot) for spot, count in self.lag.items() if count is not None]
         if not known:
@@ -145,7 +145,7 @@ def count_lag(commit: Committed, end: int | None) -> int | None:
 # each of them one request to a broker, however many partitions there are. A record would have to be fetched with its
 # whole batch, from every partition that somebody is behind on.
 
-Reader = tuple[Spot, int]
+Reader = tuple[TopicPartition, int]
 """A partition and the next offset that somebody reads of it."""
 
 # Rounds in which a steady log is found with some to spare; a partition with many readers has more of them.
@@ -173,7 +173,7 @@ class _Search:
     high_offset: int
     is_exact: bool = False
 
-    def take(self, at_ms: int, stamp: Stamp | None) -> None:
+    def take(self, at_ms: int, stamp: OffsetAndTimestamp | None) -> None:
         """Learn from the first record of a time or later; None where there is no such record."""
         if stamp is None or stamp.timestamp_ms is None or stamp.offset > self.offset:
             if at_ms < self.high_ms:
@@ -207,7 +207,7 @@ class _Search:
 
 
 def read_delays(
-    kafka: BrokersPort, readers: Collection[Reader], ends: Mapping[Spot, int], *, now_ms: int
+    kafka: BrokersPort, readers: Collection[Reader], ends: Mapping[TopicPartition, int], *, now_ms: int
 ) -> dict[Reader, Delay]:
     """How long the next record of each reader has been there. One that nobody could tell is not in it.
 
@@ -215,7 +215,7 @@ def read_delays(
     up to that offset, so times out of order make a delay too short, never too long.
     """
     first = kafka.read_offsets_at(dict.fromkeys((spot for spot, _ in readers), _EARLIEST_MS)).found
-    searches: dict[Spot, list[_Search]] = {}
+    searches: dict[TopicPartition, list[_Search]] = {}
     for spot, offset in dict.fromkeys(readers):
         stamp = first.get(spot)
         if stamp is not None and stamp.timestamp_ms is not None:
@@ -232,7 +232,7 @@ def read_delays(
     }
 
 
-def _narrow(kafka: BrokersPort, searches: Mapping[Spot, list[_Search]], *, now_ms: int) -> None:
+def _narrow(kafka: BrokersPort, searches: Mapping[TopicPartition, list[_Search]], *, now_ms: int) -> None:
     """Ask in rounds, one time a partition, until all is known well enough. What one reader learns helps the others."""
     most = min(_MOST_ROUNDS, _ROUNDS_FOR_ONE * max(map(len, searches.values()), default=0))
     left = dict(searches)
@@ -261,7 +261,7 @@ def read_lag(kafka: BrokersPort, clusters: Clusters, *, now: float, with_seconds
     wanted = {found.name: None for found in listings.items if found.has_offsets}
     committed = kafka.read_committed(wanted, with_metadata=False)
     spots = dict.fromkeys(spot for group in committed.items for spot in group.offsets)
-    ends = kafka.read_log_offsets(spots, at=Edge.LATEST)
+    ends = kafka.read_log_offsets(spots, at=OffsetSpec.LATEST)
     known = {spot: stamp.offset for spot, stamp in ends.found.items() if stamp is not None}
     readers = {
         (spot, commit.offset): None
@@ -290,7 +290,9 @@ def read_lag(kafka: BrokersPort, clusters: Clusters, *, now: float, with_seconds
     return Reading(tuple(sorted(lags, key=_rank)), failures=failures)
 
 
-def pick_delays(offsets: Mapping[Spot, Committed], delays: Mapping[Reader, Delay]) -> dict[Spot, Delay]:
+def pick_delays(
+    offsets: Mapping[TopicPartition, Committed], delays: Mapping[Reader, Delay]
+) -> dict[TopicPartition, Delay]:
     """The delays of one group."""
     return {spot: delay for spot, commit in offsets.items() if (delay := delays.get((spot, commit.offset))) is not None}
 

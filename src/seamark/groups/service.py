@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seamark.changes.action import Action
-from seamark.changes.plan import Planned
+from seamark.changes.plan import PlannedChange
 from seamark.changes.planner import Planner
 from seamark.connect.clusters import Clusters
 from seamark.core.readings import Reading
@@ -19,7 +19,7 @@ from seamark.groups.actions import DeleteGroup, MoveGroup, build_positions
 from seamark.groups.lag import GroupEntry, GroupOwners, GroupReport, count_lag, pick_delays, read_delays, read_owners
 from seamark.groups.targets import Chosen, clamp, parse_topic, parse_where, read_export, read_spots, read_targets, shift
 from seamark.kafka.groups import Committed, Group, GroupOffsets, GroupType, count_members
-from seamark.kafka.model import Spot
+from seamark.kafka.model import TopicPartition
 
 if TYPE_CHECKING:
     from seamark.changes.environment import Clock
@@ -77,7 +77,7 @@ class Groups:
         shift: int | None = None,
         source: str | Path | None = None,
         topics: Sequence[str] = (),
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan other positions for a group. Exactly one of `to`, `back`, `shift` and `source` says where.
 
         `to` is `earliest`, `latest`, an offset or a time; `back` a length of time before now; `shift` a number of
@@ -103,7 +103,7 @@ class Groups:
         new = () if committed else (f"{render_group(name)} has committed nothing yet: it begins with these offsets",)
         return self._build(f"move {render_group(name)}", name, step, owners=owners, notes=new)
 
-    def delete(self, name: str) -> Planned:
+    def delete(self, name: str) -> PlannedChange:
         """Plan the end of a group with all that it has committed. Undoing it commits the same again."""
         owners = self._prepare(name)
         if self._read(name).state == _NO_GROUP and not self._read_committed(name):
@@ -112,7 +112,9 @@ class Groups:
         notes = (f"when connector/{sink} runs next it begins where auto.offset.reset says (earliest)",) if sink else ()
         return self._build(f"delete {render_group(name)}", name, DeleteGroup(name), owners=owners, notes=notes)
 
-    def place(self, name: str, targets: Mapping[Spot, int | None], *, topics: Sequence[str] = ()) -> Planned:
+    def place(
+        self, name: str, targets: Mapping[TopicPartition, int | None], *, topics: Sequence[str] = ()
+    ) -> PlannedChange:
         """Plan these positions for a group, within the log; None forgets one. `topics` are as for `move`."""
         chosen = [parse_topic(text) for text in topics]
         wanted = {spot: at for spot, at in targets.items() if _is_chosen(spot, chosen)}
@@ -124,7 +126,7 @@ class Groups:
         step = MoveGroup(name, build_positions(sorted(wanted), _build_commits(placed, committed)))
         return self._build(f"move {render_group(name)}", name, step, owners=owners)
 
-    def forget(self, name: str, *, topics: Sequence[str]) -> Planned:
+    def forget(self, name: str, *, topics: Sequence[str]) -> PlannedChange:
         """Plan that a group forgets where it stands on these topics."""
         spots = read_spots(self._kafka, [parse_topic(text) for text in topics], {})
         committed = self._read_committed(name)
@@ -136,13 +138,13 @@ class Groups:
 
     def _find_targets(
         self,
-        spots: Sequence[Spot],
-        committed: Mapping[Spot, Committed],
+        spots: Sequence[TopicPartition],
+        committed: Mapping[TopicPartition, Committed],
         *,
         to: str | int | datetime | None,
         back: float | str | timedelta | None,
         by: int | None,
-    ) -> dict[Spot, int]:
+    ) -> dict[TopicPartition, int]:
         if by is not None:
             return shift(self._kafka, spots, committed, by)
         if back is not None:
@@ -159,7 +161,7 @@ class Groups:
                 raise UsageError(f"{back!r} is not a length of time", hint="such as 90s, 1h or 2d") from None
         return datetime.fromtimestamp(self._clock.now(), tz=UTC) - length
 
-    def _read_source(self, name: str, source: str | Path, chosen: Sequence[Chosen]) -> dict[Spot, int]:
+    def _read_source(self, name: str, source: str | Path, chosen: Sequence[Chosen]) -> dict[TopicPartition, int]:
         if isinstance(source, Path):
             offsets = read_export(source, group=name)
         else:
@@ -205,7 +207,7 @@ class Groups:
             raise error
         return reading.items[0]
 
-    def _read_committed(self, name: str) -> Mapping[Spot, Committed]:
+    def _read_committed(self, name: str) -> Mapping[TopicPartition, Committed]:
         reading: Reading[GroupOffsets] = self._kafka.read_committed({name: None}, only_stable=True)
         for error in reading.failures.values():
             if isinstance(error, NotFoundError):
@@ -215,18 +217,20 @@ class Groups:
 
     def _build(
         self, title: str, name: str, step: Action, *, owners: GroupOwners, notes: tuple[str, ...] = ()
-    ) -> Planned:
+    ) -> PlannedChange:
         sink = owners.find(name)
         whose = (f"it is the group of connector/{sink}",) if sink else ()
         unknown = tuple(_say_unknown(where, error) for where, error in owners.failures.items())
         return self._planner().plan(title, [step], notes=(*whose, *notes, *unknown))
 
 
-def _is_chosen(spot: Spot, chosen: Sequence[Chosen]) -> bool:
+def _is_chosen(spot: TopicPartition, chosen: Sequence[Chosen]) -> bool:
     return not chosen or any(spot[0] == one.topic and spot[1] in (one.partitions or spot[1:]) for one in chosen)
 
 
-def _build_commits(targets: Mapping[Spot, int], committed: Mapping[Spot, Committed]) -> dict[Spot, Committed]:
+def _build_commits(
+    targets: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, Committed]
+) -> dict[TopicPartition, Committed]:
     """The commits to make. What stands there already stays as it is, with what its committer added."""
     return {
         spot: held if (held := committed.get(spot)) is not None and held.offset == at else Committed(at)

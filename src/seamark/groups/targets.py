@@ -12,12 +12,12 @@ from seamark.core.offsets import OffsetMap
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.kafka.api import BrokersPort
 from seamark.kafka.groups import Committed
-from seamark.kafka.model import Edge, Spot
+from seamark.kafka.model import OffsetSpec, TopicPartition
 
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 
 
-def build_partition(spot: Spot) -> OffsetMap:
+def build_partition(spot: TopicPartition) -> OffsetMap:
     """A partition of a log, as Connect names it."""
     return {TOPIC: spot[0], PARTITION: spot[1]}
 
@@ -27,7 +27,7 @@ _LARGEST_BYTES = 16 * 1024 * 1024
 _SHORT_ROW, _LONG_ROW = 3, 4
 _HOW = "lines of topic,partition,offset, as kafka-consumer-groups --export writes them"
 
-Where = Edge | int | datetime
+Where = OffsetSpec | int | datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ def parse_where(text: str | int | datetime) -> Where:
         return text if text.tzinfo else text.replace(tzinfo=UTC)
     if isinstance(text, int):
         return text
-    if text in (Edge.EARLIEST, Edge.LATEST):
-        return Edge(text)
+    if text in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
+        return OffsetSpec(text)
     if text.isascii() and text.isdecimal():
         return int(text)
     try:
@@ -65,7 +65,9 @@ def parse_topic(text: str) -> Chosen:
     return Chosen(name, tuple(int(part) for part in parts))
 
 
-def read_spots(kafka: BrokersPort, chosen: Sequence[Chosen], committed: Mapping[Spot, Committed]) -> tuple[Spot, ...]:
+def read_spots(
+    kafka: BrokersPort, chosen: Sequence[Chosen], committed: Mapping[TopicPartition, Committed]
+) -> tuple[TopicPartition, ...]:
     """The partitions to move: all those of the topics named, or those on which something is committed."""
     if not chosen:
         return tuple(sorted(committed))
@@ -73,7 +75,7 @@ def read_spots(kafka: BrokersPort, chosen: Sequence[Chosen], committed: Mapping[
     for error in reading.failures.values():
         raise error
     known = {topic.name: topic.spots for topic in reading.items}
-    spots: dict[Spot, None] = {}
+    spots: dict[TopicPartition, None] = {}
     for found in chosen:
         wanted = tuple((found.topic, number) for number in found.partitions) or known[found.topic]
         if missing := [number for topic, number in wanted if (topic, number) not in known[found.topic]]:
@@ -82,19 +84,21 @@ def read_spots(kafka: BrokersPort, chosen: Sequence[Chosen], committed: Mapping[
     return tuple(sorted(spots))
 
 
-def read_targets(kafka: BrokersPort, spots: Sequence[Spot], where: Where) -> dict[Spot, int]:
+def read_targets(kafka: BrokersPort, spots: Sequence[TopicPartition], where: Where) -> dict[TopicPartition, int]:
     """The offsets at a place, within the bounds. A time after the last record stands for the end of the log."""
     if isinstance(where, int):
         return clamp(kafka, dict.fromkeys(spots, where))
     bounds = kafka.read_bounds(spots).require_complete(what="the bounds")
-    if isinstance(where, Edge):
-        return {spot: bounds[spot].earliest if where is Edge.EARLIEST else bounds[spot].latest for spot in spots}
+    if isinstance(where, OffsetSpec):
+        return {spot: bounds[spot].earliest if where is OffsetSpec.EARLIEST else bounds[spot].latest for spot in spots}
     moment_ms = round(where.timestamp() * 1000)
     found = kafka.read_log_offsets(spots, at=moment_ms).require_complete(what="the offsets of that time")
     return {spot: bounds[spot].latest if (stamp := found[spot]) is None else stamp.offset for spot in spots}
 
 
-def shift(kafka: BrokersPort, spots: Sequence[Spot], committed: Mapping[Spot, Committed], by: int) -> dict[Spot, int]:
+def shift(
+    kafka: BrokersPort, spots: Sequence[TopicPartition], committed: Mapping[TopicPartition, Committed], by: int
+) -> dict[TopicPartition, int]:
     """The committed offsets and some more, or less. Refused where nothing is committed."""
     if missing := [f"{topic}-{number}" for topic, number in spots if (topic, number) not in committed]:
         raise RefusedError(
@@ -104,13 +108,13 @@ def shift(kafka: BrokersPort, spots: Sequence[Spot], committed: Mapping[Spot, Co
     return clamp(kafka, {spot: committed[spot].offset + by for spot in spots})
 
 
-def clamp(kafka: BrokersPort, offsets: Mapping[Spot, int]) -> dict[Spot, int]:
+def clamp(kafka: BrokersPort, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """The offsets, none before the first one that is there nor behind the next one to come."""
     bounds = kafka.read_bounds(offsets).require_complete(what="the bounds")
     return {spot: min(max(at, bounds[spot].earliest), bounds[spot].latest) for spot, at in offsets.items()}
 
 
-def read_export(path: Path, *, group: str) -> dict[Spot, int]:
+def read_export(path: Path, *, group: str) -> dict[TopicPartition, int]:
     """The offsets of an export: three columns, or four with the group first, of which only this group's count."""
     try:
         if path.stat().st_size > _LARGEST_BYTES:
@@ -119,7 +123,7 @@ def read_export(path: Path, *, group: str) -> dict[Spot, int]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         cause = getattr(error, "strerror", None) or type(error).__name__
         raise UsageError(f"{path} can't be read", cause=cause, hint=_HOW) from None
-    found: dict[Spot, int] = {}
+    found: dict[TopicPartition, int] = {}
     columns: list[int] = []
     for number, row in enumerate(rows, start=1):
         cells = [cell.strip() for cell in row]
@@ -148,7 +152,7 @@ def _find_columns(cells: Sequence[str]) -> list[int]:
     return [titles.index(title) for title in ("group", "topic", "partition", "offset") if title in titles]
 
 
-def _parse_row(cells: Sequence[str], *, place: str) -> tuple[Spot, int]:
+def _parse_row(cells: Sequence[str], *, place: str) -> tuple[TopicPartition, int]:
     numbers = cells[1:]
     if len(cells) != _SHORT_ROW or not all(cell.isascii() and cell.isdecimal() for cell in numbers):
         raise UsageError(f"{place} is no offset", hint=_HOW)

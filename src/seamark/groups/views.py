@@ -8,7 +8,7 @@ from typing import Any
 from seamark.core.readings import Reading
 from seamark.groups.lag import Delay, GroupEntry, GroupLag, GroupReport
 from seamark.kafka.groups import Committed, GroupMember
-from seamark.kafka.model import Bounds, Spot
+from seamark.kafka.model import LogOffsets, TopicPartition
 from seamark.report.listing import Column, Listing, View
 from seamark.report.table import render_sparkline
 from seamark.report.terminal import build_failures
@@ -79,7 +79,7 @@ MEMBERS: Listing[GroupMember] = Listing(
 )
 
 # A partition, what is committed on it, its bounds, the records behind, and how long they have been there.
-Row = tuple[Spot, Committed, Bounds | None, int | None, Delay | None]
+Row = tuple[TopicPartition, Committed, LogOffsets | None, int | None, Delay | None]
 
 POSITIONS: Listing[Row] = Listing(
     kind="PositionList",
@@ -216,7 +216,7 @@ def _build_rows(report: GroupReport) -> tuple[Row, ...]:
     )
 
 
-def _find_delay(report: GroupReport, spot: Spot, lag: int | None) -> Delay | None:
+def _find_delay(report: GroupReport, spot: TopicPartition, lag: int | None) -> Delay | None:
     return Delay(0.0) if lag == 0 else report.delays.get(spot)
 
 

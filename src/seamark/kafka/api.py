@@ -9,7 +9,15 @@ from seamark.core.readings import Reading
 from seamark.core.refs import Port
 from seamark.kafka.clusters import KafkaCluster, OpenTransaction
 from seamark.kafka.groups import Committed, Group, GroupListing, GroupOffsets, GroupStatus
-from seamark.kafka.model import Bounds, Edge, Spot, SpotReading, Stamp, TopicSize, TopicStatus
+from seamark.kafka.model import (
+    LogOffsets,
+    OffsetAndTimestamp,
+    OffsetSpec,
+    PartitionReading,
+    TopicPartition,
+    TopicSize,
+    TopicStatus,
+)
 
 
 class KafkaPort(Protocol):
@@ -36,11 +44,11 @@ class BrokerPort(Protocol):
 
     def read_topics(self, names: Sequence[str]) -> Reading[TopicStatus]: ...
     def read_all_topics(self) -> Reading[TopicStatus]: ...
-    def read_bounds(self, spots: Iterable[Spot]) -> SpotReading[Bounds]: ...
+    def read_bounds(self, spots: Iterable[TopicPartition]) -> PartitionReading[LogOffsets]: ...
     def read_groups(self, names: Sequence[str]) -> Reading[GroupStatus]: ...
     def read_consumer_groups(self) -> Reading[GroupListing]: ...
     def read_committed(
-        self, groups: Mapping[str, Collection[Spot] | None], *, only_stable: bool = False
+        self, groups: Mapping[str, Collection[TopicPartition] | None], *, only_stable: bool = False
     ) -> Reading[GroupOffsets]: ...
     def create_topic(
         self,
@@ -55,8 +63,8 @@ class BrokerPort(Protocol):
     def alter_topic_config(
         self, name: str, *, values: Mapping[str, str] | None = None, remove: Collection[str] = ()
     ) -> None: ...
-    def alter_group_offsets(self, group: str, offsets: Mapping[Spot, Committed]) -> None: ...
-    def delete_group_offsets(self, group: str, spots: Collection[Spot]) -> None: ...
+    def alter_group_offsets(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None: ...
+    def delete_group_offsets(self, group: str, spots: Collection[TopicPartition]) -> None: ...
     def delete_group(self, group: str) -> None: ...
 
 
@@ -75,7 +83,7 @@ class BrokersPort(BrokerPort, Protocol):
 
     def read_committed(
         self,
-        groups: Mapping[str, Collection[Spot] | None],
+        groups: Mapping[str, Collection[TopicPartition] | None],
         *,
         only_stable: bool = False,
         with_metadata: bool = True,
@@ -88,16 +96,18 @@ class BrokersPort(BrokerPort, Protocol):
     def read_sizes(self, topics: Mapping[str, Sequence[int]]) -> Reading[TopicSize]:
         """The bytes of topics, given with the numbers of their partitions; failures by broker."""
 
-    def read_log_offsets(self, spots: Iterable[Spot], *, at: Edge | int) -> SpotReading[Stamp | None]:
+    def read_log_offsets(
+        self, spots: Iterable[TopicPartition], *, at: OffsetSpec | int
+    ) -> PartitionReading[OffsetAndTimestamp | None]:
         """One offset of many partitions: at an edge, or the first record of a time or later."""
 
-    def read_offsets_at(self, times: Mapping[Spot, int]) -> SpotReading[Stamp | None]:
+    def read_offsets_at(self, times: Mapping[TopicPartition, int]) -> PartitionReading[OffsetAndTimestamp | None]:
         """The first record of a time or later, each partition with a time of its own."""
 
-    def read_moving(self) -> Mapping[Spot, tuple[int, ...]]:
+    def read_moving(self) -> Mapping[TopicPartition, tuple[int, ...]]:
         """Partitions that are being reassigned, each with the brokers whose copies are on their way."""
 
-    def read_open_transactions(self, spots: Sequence[Spot]) -> tuple[OpenTransaction, ...]:
+    def read_open_transactions(self, spots: Sequence[TopicPartition]) -> tuple[OpenTransaction, ...]:
         """The transactions that are open on these partitions."""
 
     def read_broker_setting(self, key: str) -> str:

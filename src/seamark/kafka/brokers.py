@@ -11,16 +11,16 @@ from seamark.core.readings import Reading
 from seamark.core.time import limit_timeout
 from seamark.errors import RejectedError, SeamarkError, UnknownOutcomeError
 from seamark.kafka.admin import DEFAULT_TIMEOUT_SECONDS
-from seamark.kafka.bulk_reads import SurveyAdmin, TransactionsClient
+from seamark.kafka.bulk_reads import BulkReadAdmin, TransactionsClient
 from seamark.kafka.clusters import OpenTransaction
 from seamark.kafka.failures import build_write_failure, is_known
 from seamark.kafka.groups import Committed, GroupListing, GroupOffsets
-from seamark.kafka.model import Spot, TopicSize
+from seamark.kafka.model import TopicPartition, TopicSize
 
 _SHARE = "share groups"
 
 
-class Brokers(SurveyAdmin):
+class Brokers(BulkReadAdmin):
     """All that seamark asks of brokers and does to them. Thread-safe.
 
     A write that failed says whether it happened: UnknownOutcomeError means that nobody knows, anything else that it
@@ -67,7 +67,7 @@ class Brokers(SurveyAdmin):
 
     def read_committed(
         self,
-        groups: Mapping[str, Collection[Spot] | None],
+        groups: Mapping[str, Collection[TopicPartition] | None],
         *,
         only_stable: bool = False,
         with_metadata: bool = True,
@@ -96,11 +96,11 @@ class Brokers(SurveyAdmin):
         brokers = [broker.id for broker in self.read_cluster().brokers]
         return self._second.read_sizes(topics, brokers=brokers)
 
-    def read_moving(self) -> Mapping[Spot, tuple[int, ...]]:
+    def read_moving(self) -> Mapping[TopicPartition, tuple[int, ...]]:
         """Partitions that are being reassigned, each with the brokers whose copies are on their way. One call."""
         return self._second.read_moving()
 
-    def read_open_transactions(self, spots: Sequence[Spot]) -> tuple[OpenTransaction, ...]:
+    def read_open_transactions(self, spots: Sequence[TopicPartition]) -> tuple[OpenTransaction, ...]:
         """The transactions that are open on these partitions. Needs READ on the topics, DESCRIBE on their ids."""
         return self._second.read_open(spots)
 
@@ -158,9 +158,10 @@ class Brokers(SurveyAdmin):
         named = {found.name: future for found, future in futures.items()}
         self._write(named, action=action, operation="ALTER_CONFIGS")
 
-    def alter_group_offsets(self, group: str, offsets: Mapping[Spot, Committed]) -> None:
+    def alter_group_offsets(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Commit offsets for a group that nobody is in. One request; where only a part was taken, it is unknown."""
-        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition  # noqa: PLC0415
+        from confluent_kafka import ConsumerGroupTopicPartitions  # noqa: PLC0415
+        from confluent_kafka import TopicPartition as ConfluentTopicPartition  # noqa: PLC0415
 
         if not offsets:
             return
@@ -170,7 +171,7 @@ class Brokers(SurveyAdmin):
             self._check_parts(errors, count=len(offsets), group=group, action="commit the offset of")
             return
         partitions = [
-            TopicPartition(topic, number, found.offset, leader_epoch=_epoch(found))
+            ConfluentTopicPartition(topic, number, found.offset, leader_epoch=_epoch(found))
             for (topic, number), found in offsets.items()
         ]
         request = ConsumerGroupTopicPartitions(group, partitions)
@@ -181,7 +182,7 @@ class Brokers(SurveyAdmin):
         errors = {(spot.topic, spot.partition): spot.error for spot in answered if spot.error is not None}
         self._check_parts(errors, count=len(offsets), group=group, action="commit the offset of")
 
-    def delete_group_offsets(self, group: str, spots: Collection[Spot]) -> None:
+    def delete_group_offsets(self, group: str, spots: Collection[TopicPartition]) -> None:
         """Forget what a group has committed for some partitions. Where only a part was done, it is unknown."""
         if not spots:
             return
@@ -212,7 +213,7 @@ class Brokers(SurveyAdmin):
             raise error
         return results
 
-    def _check_parts(self, errors: Mapping[Spot, Any], *, count: int, group: str, action: str) -> None:
+    def _check_parts(self, errors: Mapping[TopicPartition, Any], *, count: int, group: str, action: str) -> None:
         """Raise where partitions failed. Only if all of them did, and for certain, did nothing happen."""
         failures = {
             f"{topic}-{number}": build_write_failure(
@@ -246,7 +247,7 @@ def _epoch(found: Committed) -> int:
     return -1 if found.leader_epoch is None else found.leader_epoch
 
 
-def _mend_metadata(found: GroupOffsets, full: Mapping[Spot, Committed]) -> GroupOffsets:
+def _mend_metadata(found: GroupOffsets, full: Mapping[TopicPartition, Committed]) -> GroupOffsets:
     """The commits with their true metadata. One that has moved since is taken from the later answer."""
     offsets = {
         spot: full.get(spot, replace(held, metadata="")) if held.metadata else held

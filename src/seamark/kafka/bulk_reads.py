@@ -14,30 +14,39 @@ from seamark.kafka.admin import KafkaAdmin
 from seamark.kafka.clusters import OpenTransaction
 from seamark.kafka.failures import build_error
 from seamark.kafka.groups import Group, GroupListing, GroupOffsets
-from seamark.kafka.kafka_python import SecondClient, load
-from seamark.kafka.model import Bounds, Edge, Spot, SpotReading, Stamp, TopicStatus
+from seamark.kafka.kafka_python import KafkaPythonClient, load
+from seamark.kafka.model import (
+    LogOffsets,
+    OffsetAndTimestamp,
+    OffsetSpec,
+    PartitionReading,
+    TopicPartition,
+    TopicStatus,
+)
 from seamark.kafka.values import build_committed, build_listing, build_members, build_topic
 
 
 class LogOffsetsAdmin(KafkaAdmin):
     """The brokers, with the offsets of their logs: a request to each leader, none for each partition."""
 
-    def read_bounds(self, spots: Iterable[Spot]) -> SpotReading[Bounds]:
+    def read_bounds(self, spots: Iterable[TopicPartition]) -> PartitionReading[LogOffsets]:
         """The first and the next offset of many partitions: see `read_log_offsets`, and `TopicStatus.led_spots`."""
         wanted = list(dict.fromkeys(spots))
-        earliest = self.read_log_offsets(wanted, at=Edge.EARLIEST)
-        latest = self.read_log_offsets(earliest.found, at=Edge.LATEST)
+        earliest = self.read_log_offsets(wanted, at=OffsetSpec.EARLIEST)
+        latest = self.read_log_offsets(earliest.found, at=OffsetSpec.LATEST)
         found = {
-            spot: Bounds(earliest=stamp.offset, latest=end.offset)
+            spot: LogOffsets(earliest=stamp.offset, latest=end.offset)
             for spot, end in latest.found.items()
             if end is not None and (stamp := earliest.found[spot]) is not None
         }
         failures = {**earliest.failures, **latest.failures}
         # Seen while a leader moves: an answer without an offset. Every log has a beginning and an end.
         failures |= {spot: _build_nowhere(spot) for spot in wanted if spot not in found and spot not in failures}
-        return SpotReading(found, failures=failures)
+        return PartitionReading(found, failures=failures)
 
-    def read_log_offsets(self, spots: Iterable[Spot], *, at: Edge | int) -> SpotReading[Stamp | None]:
+    def read_log_offsets(
+        self, spots: Iterable[TopicPartition], *, at: OffsetSpec | int
+    ) -> PartitionReading[OffsetAndTimestamp | None]:
         """One offset of many partitions: at an edge, or the first record of a time (ms since the epoch) or later.
 
         None where there is no such record. A partition that is not there, or that nobody leads, may take all the others
@@ -45,11 +54,13 @@ class LogOffsetsAdmin(KafkaAdmin):
         """
         return self._read_offsets(list(dict.fromkeys(spots)), at)
 
-    def read_offsets_at(self, times: Mapping[Spot, int]) -> SpotReading[Stamp | None]:
+    def read_offsets_at(self, times: Mapping[TopicPartition, int]) -> PartitionReading[OffsetAndTimestamp | None]:
         """The first record of a time (ms since the epoch) or later, each partition with a time of its own."""
         return self._read_offsets(list(times), times)
 
-    def _read_offsets(self, wanted: Sequence[Spot], at: Edge | int | Mapping[Spot, int]) -> SpotReading[Stamp | None]:
+    def _read_offsets(
+        self, wanted: Sequence[TopicPartition], at: OffsetSpec | int | Mapping[TopicPartition, int]
+    ) -> PartitionReading[OffsetAndTimestamp | None]:
         reading = self._ask_offsets(wanted, at)
         if reading.is_complete or reading.found:
             return reading
@@ -58,9 +69,9 @@ class LogOffsetsAdmin(KafkaAdmin):
             return reading
         second = self._ask_offsets(well, at)
         left = {spot: error for spot, error in reading.failures.items() if spot not in well}
-        return SpotReading(second.found, failures={**left, **second.failures})
+        return PartitionReading(second.found, failures={**left, **second.failures})
 
-    def _find_led(self, spots: Sequence[Spot]) -> list[Spot]:
+    def _find_led(self, spots: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Those of the partitions that are there and led."""
         from confluent_kafka import TopicCollection  # noqa: PLC0415
 
@@ -70,17 +81,20 @@ class LogOffsetsAdmin(KafkaAdmin):
         led = {(name, one.id) for name, topic in found.items() for one in topic.partitions if one.leader is not None}
         return [spot for spot in spots if spot in led]
 
-    def _ask_offsets(self, spots: Sequence[Spot], at: Edge | int | Mapping[Spot, int]) -> SpotReading[Stamp | None]:
-        from confluent_kafka import IsolationLevel, TopicPartition  # noqa: PLC0415
+    def _ask_offsets(
+        self, spots: Sequence[TopicPartition], at: OffsetSpec | int | Mapping[TopicPartition, int]
+    ) -> PartitionReading[OffsetAndTimestamp | None]:
+        from confluent_kafka import IsolationLevel  # noqa: PLC0415
+        from confluent_kafka import TopicPartition as ConfluentTopicPartition  # noqa: PLC0415
 
         if not spots:
-            return SpotReading()
+            return PartitionReading()
         shared = None if isinstance(at, Mapping) else _build_offset_spec(at)
-        options = {"isolation_level": IsolationLevel.READ_COMMITTED} if at == Edge.STABLE else {}
+        options = {"isolation_level": IsolationLevel.READ_COMMITTED} if at == OffsetSpec.STABLE else {}
 
-        def ask(wanted: Sequence[Spot]) -> dict[Spot, Future[Any]]:
+        def ask(wanted: Sequence[TopicPartition]) -> dict[TopicPartition, Future[Any]]:
             request = {
-                TopicPartition(*spot): _build_offset_spec(at[spot]) if isinstance(at, Mapping) else shared
+                ConfluentTopicPartition(*spot): _build_offset_spec(at[spot]) if isinstance(at, Mapping) else shared
                 for spot in wanted
             }
             futures = self._client.list_offsets(request, request_timeout=self._timeout_seconds, **options)
@@ -88,10 +102,10 @@ class LogOffsetsAdmin(KafkaAdmin):
 
         results, failures = self._ask(spots, ask, action="read the offsets of")
         found = {spot: _build_stamp(answer) for spot, answer in results.items()}
-        return SpotReading(found, failures=failures)
+        return PartitionReading(found, failures=failures)
 
 
-def _build_nowhere(spot: Spot) -> SeamarkError:
+def _build_nowhere(spot: TopicPartition) -> SeamarkError:
     return UnreachableError(
         f"could not read where {spot[0]}-{spot[1]} begins and ends just now",
         cause="the brokers answered without an offset",
@@ -99,19 +113,24 @@ def _build_nowhere(spot: Spot) -> SeamarkError:
     )
 
 
-def _build_offset_spec(at: Edge | int) -> Any:
-    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # noqa: PLC0415
+def _build_offset_spec(at: OffsetSpec | int) -> Any:
+    from confluent_kafka.admin import OffsetSpec as ConfluentOffsetSpec  # type: ignore[attr-defined]  # noqa: PLC0415
 
-    if isinstance(at, Edge):
-        edges = {Edge.EARLIEST: "earliest", Edge.LATEST: "latest", Edge.STABLE: "latest", Edge.NEWEST: "max_timestamp"}
-        return getattr(OffsetSpec, edges[at])()
-    return OffsetSpec.for_timestamp(at)
+    if isinstance(at, OffsetSpec):
+        edges = {
+            OffsetSpec.EARLIEST: "earliest",
+            OffsetSpec.LATEST: "latest",
+            OffsetSpec.STABLE: "latest",
+            OffsetSpec.NEWEST: "max_timestamp",
+        }
+        return getattr(ConfluentOffsetSpec, edges[at])()
+    return ConfluentOffsetSpec.for_timestamp(at)
 
 
-def _build_stamp(answer: Any) -> Stamp | None:
+def _build_stamp(answer: Any) -> OffsetAndTimestamp | None:
     if answer.offset < 0:
         return None
-    return Stamp(
+    return OffsetAndTimestamp(
         offset=answer.offset,
         timestamp_ms=answer.timestamp if answer.timestamp >= 0 else None,
         leader_epoch=getattr(answer, "leader_epoch", None),
@@ -130,7 +149,7 @@ _TOPICS_AT_ONCE = 500
 _AskedTopics = tuple[Mapping[str, Future[Any]], Mapping[str, Future[Any]] | None]
 
 
-class SurveyAdmin(LogOffsetsAdmin):
+class BulkReadAdmin(LogOffsetsAdmin):
     """The brokers, with reads over all that they hold. No call is made for each partition."""
 
     def read_all_topics(self, *, with_configs: bool = True) -> Reading[TopicStatus]:
@@ -207,7 +226,7 @@ class SurveyAdmin(LogOffsetsAdmin):
         return Reading(items, failures=failures)
 
     def read_committed(
-        self, groups: Mapping[str, Collection[Spot] | None], *, only_stable: bool = False
+        self, groups: Mapping[str, Collection[TopicPartition] | None], *, only_stable: bool = False
     ) -> Reading[GroupOffsets]:
         """What groups have committed, for the given partitions of each, or for all of them where that is None.
 
@@ -234,13 +253,16 @@ class SurveyAdmin(LogOffsetsAdmin):
                 items.append(GroupOffsets(name, build_committed(partitions)))
         return Reading(tuple(items), failures=failures)
 
-    def _ask_committed(self, group: str, spots: Collection[Spot] | None, only_stable: bool) -> Any:
+    def _ask_committed(self, group: str, spots: Collection[TopicPartition] | None, only_stable: bool) -> Any:
         """The future of one group's commits; None where nothing is asked for."""
-        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition  # noqa: PLC0415
+        from confluent_kafka import ConsumerGroupTopicPartitions  # noqa: PLC0415
+        from confluent_kafka import TopicPartition as ConfluentTopicPartition  # noqa: PLC0415
 
         if spots is not None and not spots:
             return None
-        partitions = None if spots is None else [TopicPartition(topic, partition) for topic, partition in spots]
+        partitions = (
+            None if spots is None else [ConfluentTopicPartition(topic, partition) for topic, partition in spots]
+        )
         # The client takes one group a call; the answers are waited for together.
         futures = self._client.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group, partitions)],
@@ -282,17 +304,17 @@ def _chunk(names: Iterable[T], size: int) -> Iterator[list[T]]:
         yield chunk
 
 
-class TransactionsClient(SecondClient):
+class TransactionsClient(KafkaPythonClient):
     """The calls of kafka-python for transactions; librdkafka has none of them."""
 
-    def read_open(self, spots: Sequence[Spot]) -> tuple[OpenTransaction, ...]:
+    def read_open(self, spots: Sequence[TopicPartition]) -> tuple[OpenTransaction, ...]:
         """The open transactions of these partitions, the oldest of each first. Brokers 2.8 and later tell them."""
         if not spots:
             return ()
         return self._read(lambda client: _read_open(client, spots), "list the open transactions")
 
 
-def _read_open(client: Any, spots: Sequence[Spot]) -> tuple[OpenTransaction, ...]:
+def _read_open(client: Any, spots: Sequence[TopicPartition]) -> tuple[OpenTransaction, ...]:
     build = load("kafka.structs").TopicPartition
     answers = client.describe_producers([build(*spot) for spot in spots])
     found = [

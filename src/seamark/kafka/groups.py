@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from seamark.kafka.model import Spot
+from seamark.kafka.model import TopicPartition
 
 _QUIET = frozenset({"EMPTY", "DEAD"})
 
@@ -67,7 +67,7 @@ class GroupMember:
     id: str
     client_id: str
     host: str
-    assignment: tuple[Spot, ...] = ()
+    assignment: tuple[TopicPartition, ...] = ()
     instance_id: str = ""
 
 
@@ -104,7 +104,7 @@ class GroupOffsets:
     """Everything that one group has committed, or what was asked of it. A partition without a commit is not in it."""
 
     group: str
-    offsets: Mapping[Spot, Committed] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, Committed] = field(default_factory=dict)
 
 
 def build_commit_image(commit: Committed) -> dict[str, Any]:

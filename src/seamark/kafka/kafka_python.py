@@ -25,7 +25,7 @@ from seamark.core.time import check_deadline
 from seamark.errors import DeadlineError, InvalidSettingError, SeamarkError, UnsupportedError
 from seamark.kafka.failures import build_error, build_write_failure
 from seamark.kafka.groups import Committed, GroupListing, GroupType
-from seamark.kafka.model import Spot, TopicSize
+from seamark.kafka.model import TopicPartition, TopicSize
 
 _LOGINS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 _PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
@@ -106,7 +106,7 @@ def load(module: str) -> ModuleType:
         return import_module(module)
 
 
-class SecondError:
+class KafkaPythonError:
     """An error of kafka-python, or a kind of them, as librdkafka would tell it."""
 
     def __init__(self, failure: BaseException | type[BaseException]) -> None:
@@ -125,7 +125,7 @@ class SecondError:
         return self._text
 
 
-class SecondClient:
+class KafkaPythonClient:
     """kafka-python behind our own values and errors.
 
     `find_addresses` gives the brokers that are up. An address of the context may be that of one that hangs, and this
@@ -159,7 +159,7 @@ class SecondClient:
             self._drop()
 
     def __repr__(self) -> str:
-        return f"SecondClient({self._address!r})"
+        return f"KafkaPythonClient({self._address!r})"
 
     def read_share_groups(self) -> tuple[GroupListing, ...]:
         """Every share group. Brokers that are too old for them have none."""
@@ -203,12 +203,12 @@ class SecondClient:
                     _take_sizes(sizes, folder, broker=broker)
         return Reading(tuple(TopicSize(name, found) for name, found in sizes.items()), failures=failures)
 
-    def read_moving(self) -> dict[Spot, tuple[int, ...]]:
+    def read_moving(self) -> dict[TopicPartition, tuple[int, ...]]:
         """Partitions that are being reassigned, each with the brokers whose copies are on their way."""
         found = self._read(lambda client: client.list_partition_reassignments(), "list the reassignments of partitions")
         return {(spot.topic, spot.partition): tuple(moving["adding_replicas"]) for spot, moving in found.items()}
 
-    def read_committed(self, groups: Sequence[str]) -> dict[str, dict[Spot, Committed]]:
+    def read_committed(self, groups: Sequence[str]) -> dict[str, dict[TopicPartition, Committed]]:
         """All that groups have committed, with metadata as it is stored. One request a coordinator."""
         found = self._read(lambda client: client.list_group_offsets(list(groups)), "read the offsets of groups")
         return {
@@ -222,7 +222,9 @@ class SecondClient:
             for group, offsets in found.items()
         }
 
-    def alter_group_offsets(self, group: str, offsets: Mapping[Spot, Committed]) -> dict[Spot, SecondError]:
+    def alter_group_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, Committed]
+    ) -> dict[TopicPartition, KafkaPythonError]:
         """Commit for a group. Gives the errors of single partitions; what the whole met is raised."""
         structs = load("kafka.structs")
         wanted = {
@@ -237,7 +239,9 @@ class SecondClient:
                 lambda: client.alter_group_offsets(group, wanted), action=action, subject=group, operation="READ"
             )
 
-    def delete_group_offsets(self, group: str, spots: Collection[Spot]) -> dict[Spot, SecondError]:
+    def delete_group_offsets(
+        self, group: str, spots: Collection[TopicPartition]
+    ) -> dict[TopicPartition, KafkaPythonError]:
         """Forget commits of a group. Gives the errors of single partitions; what the whole met is raised."""
         action = f"forget offsets of the group {group}"
         with self._open(action) as client:
@@ -248,15 +252,15 @@ class SecondClient:
 
     def _write(
         self, write: Callable[[], Mapping[Any, Any]], *, action: str, subject: str, operation: str
-    ) -> dict[Spot, SecondError]:
+    ) -> dict[TopicPartition, KafkaPythonError]:
         check_deadline(action)
         try:
             found = write()
         except _find_kinds() as failure:
-            error = SecondError(failure)
+            error = KafkaPythonError(failure)
             raise build_write_failure(error, action=action, subject=subject, operation=operation) from None
         failed = {(spot.topic, spot.partition): kind for spot, kind in found.items() if kind.errno != 0}
-        return {spot: SecondError(kind) for spot, kind in failed.items()}
+        return {spot: KafkaPythonError(kind) for spot, kind in failed.items()}
 
     def _read(self, ask: Callable[[Any], T], action: str) -> T:
         """Ask the client that is kept. One that broke since its last call is opened anew, once; late stays late."""
@@ -303,13 +307,13 @@ class SecondClient:
             raise self._translate(failure, action=action) from None
 
     def _translate(self, failure: Exception, *, action: str) -> SeamarkError:
-        error = SecondError(failure)
+        error = KafkaPythonError(failure)
         if error.name() == "UNSUPPORTED_VERSION":
             return UnsupportedError(f"could not {action}", cause=error.str(), hint="the brokers are too old for it")
         return build_error(error, action=action, subject=self._address, operation="DESCRIBE")
 
     def _translate_code(self, code: int, *, action: str) -> SeamarkError:
-        error = SecondError(load("kafka.errors").for_code(code))
+        error = KafkaPythonError(load("kafka.errors").for_code(code))
         return build_error(error, action=action, subject=self._address, operation="DESCRIBE")
 
 

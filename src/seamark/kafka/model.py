@@ -74,12 +74,12 @@ class HeldRecord:
 
 T = TypeVar("T")
 
-Spot = tuple[str, int]
+TopicPartition = tuple[str, int]
 """A partition: its topic and its number."""
 
 
-class Edge(StrEnum):
-    """An offset that the brokers know by name.
+class OffsetSpec(StrEnum):
+    """An offset by name, as in the brokers' ListOffsets request.
 
     `STABLE` is where readers of committed records come to an end; that is `LATEST`, or where an open transaction began.
     `NEWEST` is that of the record with the latest timestamp.
@@ -92,7 +92,7 @@ class Edge(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class LogOffsets:
     """The first offset of a partition, and the one that its next record will get."""
 
     earliest: int
@@ -105,7 +105,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class OffsetAndTimestamp:
     """An offset and, where the brokers tell them, the timestamp of the record there and the epoch of its leader."""
 
     offset: int
@@ -114,18 +114,18 @@ class Stamp:
 
 
 @dataclass(frozen=True, slots=True)
-class SpotReading(Generic[T]):
+class PartitionReading(Generic[T]):
     """What was read of many partitions, and by partition why the rest could not be: never a silently short answer."""
 
-    found: Mapping[Spot, T] = field(default_factory=dict)
-    failures: Mapping[Spot, SeamarkError] = field(default_factory=dict)
+    found: Mapping[TopicPartition, T] = field(default_factory=dict)
+    failures: Mapping[TopicPartition, SeamarkError] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
         """Whether every partition was read."""
         return not self.failures
 
-    def require_complete(self, *, what: str) -> Mapping[Spot, T]:
+    def require_complete(self, *, what: str) -> Mapping[TopicPartition, T]:
         """What was found, or a PartialError that names every partition that could not be read."""
         if self.failures:
             named = {f"{topic}-{partition}": error for (topic, partition), error in self.failures.items()}
@@ -144,15 +144,15 @@ _PLACE = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d{1,9})@(?
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
-    """Where a record lies. It is written `topic-3@123`."""
+class RecordLocation:
+    """The topic, partition and offset of a record. It is written `topic-3@123`."""
 
     topic: str
     partition: int
     offset: int
 
     @property
-    def spot(self) -> Spot:
+    def spot(self) -> TopicPartition:
         """Its partition."""
         return self.topic, self.partition
 
@@ -165,7 +165,7 @@ class Place:
 class WholeRecord:
     """A record with all that is in it."""
 
-    place: Place
+    place: RecordLocation
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
@@ -192,12 +192,12 @@ def measure(record: WholeRecord) -> RecordSize:
     )
 
 
-def parse_place(text: str) -> Place:
+def parse_place(text: str) -> RecordLocation:
     """Read `topic-3@123`."""
     found = _PLACE.fullmatch(text.strip())
     if found is None:
         raise UsageError(f"{text!r} is no place of a record", hint="write TOPIC-PARTITION@OFFSET, as in orders-3@123")
-    return Place(found["topic"], int(found["partition"]), int(found["offset"]))
+    return RecordLocation(found["topic"], int(found["partition"]), int(found["offset"]))
 
 
 # Kafka's words for a config that somebody set on the topic itself, and for one that nobody set anywhere.
@@ -262,12 +262,12 @@ class TopicStatus:
     is_internal: bool = False
 
     @property
-    def spots(self) -> tuple[Spot, ...]:
+    def spots(self) -> tuple[TopicPartition, ...]:
         """Every partition, by topic and number."""
         return tuple((self.name, partition.id) for partition in self.partitions)
 
     @property
-    def led_spots(self) -> tuple[Spot, ...]:
+    def led_spots(self) -> tuple[TopicPartition, ...]:
         """The partitions that somebody leads: the only ones whose bounds can be asked for."""
         return tuple((self.name, partition.id) for partition in self.partitions if partition.leader is not None)
 

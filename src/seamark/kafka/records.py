@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from seamark.errors import DeadlineError
+from seamark.errors import DeadlineError, NotFoundError
 from seamark.kafka.clients import ConnectionEvents, open_client
-from seamark.kafka.log import ANSWER_SECONDS, OF_NO_CONCERN, POLL_SECONDS, build_reader_config
-from seamark.kafka.model import Place, Spot, WholeRecord
+from seamark.kafka.log import ANSWER_SECONDS, OF_NO_CONCERN, POLL_SECONDS, ask_until_known, build_reader_config
+from seamark.kafka.model import RecordLocation, TopicPartition, WholeRecord
 
 _SAMPLES_GROUP = "seamark-key-samples"
 _SAMPLE_BATCH = 1000
@@ -81,11 +81,11 @@ def read_key_samples(
 
 
 def _read_round(consumer: Any, topic: str, want: _Round, events: ConnectionEvents) -> Iterator[Sample]:
-    from confluent_kafka import TopicPartition  # noqa: PLC0415
+    from confluent_kafka import TopicPartition as ConfluentTopicPartition  # noqa: PLC0415
 
     if not want.left:
         return
-    spots = [TopicPartition(topic, partition, want.starts[partition]) for partition in sorted(want.left)]
+    spots = [ConfluentTopicPartition(topic, partition, want.starts[partition]) for partition in sorted(want.left)]
     consumer.assign(spots)
     # What was paused in the round before stays so.
     consumer.resume(spots)
@@ -104,7 +104,7 @@ def _read_round(consumer: Any, topic: str, want: _Round, events: ConnectionEvent
         if not batch:
             events.check_readable(topic)
         if done := before - want.left:
-            consumer.pause([TopicPartition(topic, partition) for partition in done])
+            consumer.pause([ConfluentTopicPartition(topic, partition) for partition in done])
 
 
 def _take_event(message: Any, want: _Round, topic: str, events: ConnectionEvents) -> None:
@@ -129,7 +129,8 @@ def read_record_bytes(
     build_consumer: Callable[[dict[str, Any]], Any] | None = None,
 ) -> int:
     """The average bytes of key and value of some hundred records from these offsets on; 0 where none came in time."""
-    from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415
+    from confluent_kafka import Consumer  # noqa: PLC0415
+    from confluent_kafka import TopicPartition as ConfluentTopicPartition  # noqa: PLC0415
 
     ours = build_reader_config(_SIZES_GROUP, fetch_wait_ms=10, isolation="read_committed")
     ours |= {"auto.offset.reset": "earliest", "fetch.message.max.bytes": 64 << 10}
@@ -138,7 +139,7 @@ def read_record_bytes(
     records = total = 0
     deadline = time.monotonic() + _LOOK_SECONDS
     try:
-        consumer.assign([TopicPartition(topic, partition, begin) for partition, begin in some])
+        consumer.assign([ConfluentTopicPartition(topic, partition, begin) for partition, begin in some])
         while records < _MOST_RECORDS and time.monotonic() < deadline:
             for message in consumer.consume(_MOST_RECORDS, 0.1):
                 if message.error() is None:
@@ -193,20 +194,17 @@ class RecordReader:
         found = self._ask(lambda: self._consumer.list_topics(topic, timeout=_ANSWER_SECONDS), topic).topics.get(topic)
         return () if found is None or found.error is not None else tuple(sorted(found.partitions))
 
-    def read(self, spot: Spot, start: int | None = None) -> Iterator[WholeRecord]:
+    def read(self, spot: TopicPartition, start: int | None = None) -> Iterator[WholeRecord]:
         """Records from `start` on, or all of them, to where the log ends now. Where records are missing, the next."""
-        from confluent_kafka import TopicPartition  # noqa: PLC0415
+        from confluent_kafka import TopicPartition as ConfluentTopicPartition  # noqa: PLC0415
 
         topic, partition = spot
-        low, end = self._ask(
-            lambda: self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_ANSWER_SECONDS),
-            topic,
-        )
+        low, end = self._read_watermarks(spot)
         reached = low if start is None else max(start, low)
         if reached >= end:
             return
         self._events.start_call()
-        self._consumer.assign([TopicPartition(topic, partition, reached)])
+        self._consumer.assign([ConfluentTopicPartition(topic, partition, reached)])
         deadline = time.monotonic() + _ANSWER_SECONDS
         while reached < end:
             batch = self._consumer.consume(_READ_BATCH, POLL_SECONDS)
@@ -227,6 +225,25 @@ class RecordReader:
                 elif error.name() not in OF_NO_CONCERN:
                     raise self._events.build_read_error(error, topic)
         self._events.end_call(is_answered=True)
+
+    def _read_watermarks(self, spot: TopicPartition) -> tuple[int, int]:
+        from confluent_kafka import TopicPartition as ConfluentTopicPartition  # noqa: PLC0415
+
+        topic, partition = spot
+
+        def ask() -> tuple[int, int]:
+            wanted = ConfluentTopicPartition(topic, partition)
+            low, high = self._ask(lambda: self._consumer.get_watermark_offsets(wanted, timeout=_ANSWER_SECONDS), topic)
+            return int(low), int(high)
+
+        try:
+            return ask()
+        except NotFoundError:
+            # The metadata of one broker can name a new partition before its leader knows that it leads it: seen on
+            # three busy brokers, right after the topic was created.
+            if partition not in self.read_partitions(topic):
+                raise
+            return ask_until_known(ask)
 
     def _ask(self, question: Callable[[], Any], topic: str) -> Any:
         from confluent_kafka import KafkaException  # noqa: PLC0415
@@ -250,7 +267,7 @@ class RecordReader:
 
 def _build_record(message: Any) -> WholeRecord:
     return WholeRecord(
-        place=Place(message.topic(), message.partition(), message.offset()),
+        place=RecordLocation(message.topic(), message.partition(), message.offset()),
         timestamp_ms=message.timestamp()[1],
         key=message.key(),
         value=message.value(),

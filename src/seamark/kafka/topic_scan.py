@@ -14,7 +14,7 @@ from seamark.errors import DeadlineError, SeamarkError, UnreachableError
 from seamark.kafka.bulk_reads import LogOffsetsAdmin
 from seamark.kafka.clients import ConnectionEvents, open_client
 from seamark.kafka.log import OF_NO_CONCERN, QUEUE_BACKOFF
-from seamark.kafka.model import Bounds, RawRecord, ScanResult
+from seamark.kafka.model import LogOffsets, RawRecord, ScanResult
 
 # So many records a call: large enough that the call itself costs nothing, small enough for some megabytes.
 _BATCH = 10_000
@@ -86,7 +86,7 @@ class TopicScan:
                 if accept is None or key is None or accept(key):
                     yield _build_record(message)
 
-    def _read_bounds(self) -> dict[int, Bounds]:
+    def _read_bounds(self) -> dict[int, LogOffsets]:
         """Where each partition begins and ends. The end is the true one, open transactions and all."""
         with self._build_admin(self._config) as admin:
             reading = admin.read_topics([self.topic])
@@ -131,7 +131,7 @@ class TopicScan:
 class _Run:
     """One reading of all partitions to their ends."""
 
-    def __init__(self, scan: TopicScan, bounds: Mapping[int, Bounds]) -> None:
+    def __init__(self, scan: TopicScan, bounds: Mapping[int, LogOffsets]) -> None:
         self._scan = scan
         self._starts = {number: held.earliest for number, held in bounds.items() if held.earliest < held.latest}
         self._left = {number: bounds[number].latest for number in self._starts}

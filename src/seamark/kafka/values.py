@@ -8,7 +8,7 @@ from typing import Any
 
 from seamark.kafka.clusters import Broker, KafkaCluster
 from seamark.kafka.groups import Committed, Group, GroupListing, GroupMember, GroupStatus, GroupType
-from seamark.kafka.model import PartitionStatus, Spot, TopicConfig, TopicStatus
+from seamark.kafka.model import PartitionStatus, TopicConfig, TopicPartition, TopicStatus
 
 CONFIGS_THAT_MATTER = (
     "cleanup.policy",
@@ -99,7 +99,7 @@ def build_members(description: Any) -> Group:
     )
 
 
-def build_committed(partitions: Iterable[Any]) -> dict[Spot, Committed]:
+def build_committed(partitions: Iterable[Any]) -> dict[TopicPartition, Committed]:
     """What the TopicPartitions of a group's answer hold. A negative offset means that nothing is committed.
 
     That there is metadata can be believed, its words can't: see `Brokers.read_committed`.

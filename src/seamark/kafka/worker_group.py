@@ -11,7 +11,7 @@ from seamark.context.urls import build_worker_id
 from seamark.errors import UnreachableError
 from seamark.kafka.clients import ConnectionEvents, open_client
 from seamark.kafka.failures import build_error
-from seamark.kafka.kafka_python import SecondClient
+from seamark.kafka.kafka_python import KafkaPythonClient
 
 # From protocol 1 on (2.3) a worker tells when it joins what it has, and is told what comes and what goes. With
 # protocol 0 it gives everything up before it joins, and is told all that it shall have.
@@ -128,7 +128,7 @@ def find_worker_groups(
     Raises:
         SeamarkError: the brokers didn't report the groups or their members.
     """
-    client = SecondClient(config, timeout_seconds=timeout_seconds)
+    client = KafkaPythonClient(config, timeout_seconds=timeout_seconds)
     try:
         groups = client.read_connect_groups()
     finally:

@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from seamark.kafka.partitioner import build_partitioner
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 
 _SEED, _FACTOR = 0x9747B28C, 0x5BD1E995
 _WORD = 4
@@ -93,9 +93,9 @@ def build_placer(routing: Routing) -> Placer:
     """What `Routing.choose` says: by Arrow's own arithmetic or librdkafka's function where they can."""
 
     def place(keys: pa.Array, sources: pa.Array) -> pa.Array:
-        if routing.rule is Rule.PARTITION:
+        if routing.rule is Partitioner.PARTITION:
             return _reduce(sources, routing.targets)
-        numbers = hash_many(keys) if routing.rule is Rule.MURMUR2 else None
+        numbers = hash_many(keys) if routing.rule is Partitioner.MURMUR2 else None
         if numbers is None:
             return _place_singly(keys, sources, routing)
         return pc.coalesce(_reduce(numbers, routing.targets), _reduce(sources, routing.targets))
@@ -110,7 +110,7 @@ def build_target_column(key: Column, source: Column, *, routing: Routing) -> Col
 
 def _place_singly(keys: pa.Array, sources: pa.Array, routing: Routing) -> pa.Array:
     pairs = zip(keys.to_pylist(), sources.to_pylist(), strict=True)
-    if routing.rule is not Rule.MURMUR2:
+    if routing.rule is not Partitioner.MURMUR2:
         return pa.array([routing.choose(key, source=source) for key, source in pairs], pa.int32())
     choose, targets = build_partitioner(routing.targets), routing.targets
     return pa.array([source % targets if key is None else choose(key) for key, source in pairs], pa.int32())

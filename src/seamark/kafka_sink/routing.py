@@ -13,8 +13,8 @@ from seamark.errors import UsageError
 from seamark.kafka.partitioner import hash_crc32, hash_murmur2
 
 
-class Rule(StrEnum):
-    """What chooses the partition.
+class Partitioner(StrEnum):
+    """How the partition of a record is chosen.
 
     MURMUR2 is Java's default for a key, and so Connect's; CRC32 is librdkafka's. PARTITION looks at no key: a record
     keeps the number of its partition, modulo the partitions there are.
@@ -29,18 +29,21 @@ def _hash_positive(key: bytes) -> int:
     return hash_murmur2(key) & 0x7FFFFFFF
 
 
-_HASHES: Mapping[Rule, Callable[[bytes], int]] = {Rule.MURMUR2: _hash_positive, Rule.CRC32: hash_crc32}
+_HASHES: Mapping[Partitioner, Callable[[bytes], int]] = {
+    Partitioner.MURMUR2: _hash_positive,
+    Partitioner.CRC32: hash_crc32,
+}
 
 
-def is_keyless(key: bytes | None, *, rule: Rule) -> bool:
+def is_keyless(key: bytes | None, *, rule: Partitioner) -> bool:
     """Whether the key says nothing about the partition.
 
     librdkafka spreads empty keys like missing ones; Java hashes them.
     """
-    return key is None or rule is Rule.PARTITION or (rule is Rule.CRC32 and not key)
+    return key is None or rule is Partitioner.PARTITION or (rule is Partitioner.CRC32 and not key)
 
 
-def hash_key(key: bytes, *, rule: Rule) -> int:
+def hash_key(key: bytes, *, rule: Partitioner) -> int:
     """The number that a rule makes of a key, never negative. PARTITION makes none."""
     return _HASHES[rule](key)
 
@@ -55,7 +58,7 @@ class Routing:
     remainder by the greatest common divisor of `modulus` and `targets`.
     """
 
-    rule: Rule
+    rule: Partitioner
     sources: int
     targets: int
     modulus: int = 0
@@ -78,26 +81,26 @@ class Routing:
 
     def feeds(self, source: int, *, target: int) -> bool:
         """Whether a record of that source may come to that target. One that does against this is misplaced."""
-        if self.rule is Rule.PARTITION:
+        if self.rule is Partitioner.PARTITION:
             return source % self.targets == target
         return (source - target) % self.lanes == 0
 
     def targets_of(self, source: int) -> tuple[int, ...]:
         """The targets that a source partition may feed."""
-        if self.rule is Rule.PARTITION:
+        if self.rule is Partitioner.PARTITION:
             return (source % self.targets,)
         return tuple(range(source % self.lanes, self.targets, self.lanes))
 
     def sources_of(self, target: int) -> tuple[int, ...]:
         """The source partitions that may feed a target."""
-        if self.rule is Rule.PARTITION:
+        if self.rule is Partitioner.PARTITION:
             return tuple(range(target, self.sources, self.targets))
         return tuple(range(target % self.lanes, self.sources, self.lanes))
 
     @property
     def lanes(self) -> int:
         """Into how many parts that share no partition the graph falls."""
-        if self.rule is Rule.PARTITION:
+        if self.rule is Partitioner.PARTITION:
             return min(self.sources, self.targets)
         return gcd(self.modulus, self.targets)
 
@@ -109,7 +112,7 @@ class Routing:
     @property
     def is_told_by_source(self) -> bool:
         """Whether each source feeds one target, `source % targets`, so that nobody must look at a key to know it."""
-        return self.rule is Rule.PARTITION or self.lanes == self.targets
+        return self.rule is Partitioner.PARTITION or self.lanes == self.targets
 
     def to_dict(self) -> dict[str, Any]:
         """The routing as JSON takes it."""
@@ -125,7 +128,7 @@ class Routing:
         """Read what `to_dict` gave."""
         fields = strict.read_object(data, keys=("rule", "sources", "targets", "modulus"), what="a routing")
         return cls(
-            rule=strict.read_word(fields["rule"], words=Rule, what="the rule of a routing"),
+            rule=strict.read_word(fields["rule"], words=Partitioner, what="the rule of a routing"),
             sources=strict.read_count(fields["sources"], what="the sources of a routing"),
             targets=strict.read_count(fields["targets"], what="the targets of a routing"),
             modulus=strict.read_count(fields["modulus"], what="the modulus of a routing"),
@@ -135,7 +138,7 @@ class Routing:
 # A wrong rule fits a key by chance once in as many as there are partitions. Several keys that all fit are proof when
 # chance would do it once in a million topics.
 _LUCK = 1e-6
-_CANDIDATES = (Rule.MURMUR2, Rule.CRC32)
+_CANDIDATES = (Partitioner.MURMUR2, Partitioner.CRC32)
 
 
 class Placement(StrEnum):
@@ -161,7 +164,7 @@ class RuleEvidence:
     explain every one of those.
     """
 
-    rule: Rule
+    rule: Partitioner
     fitting: int
     misplaced: int
     grown_from: tuple[int, ...] = ()
@@ -175,7 +178,7 @@ class Probe:
     records: int
     keyless: int
     placement: Placement
-    rule: Rule | None
+    rule: Partitioner | None
     evidence: tuple[RuleEvidence, ...]
 
     @property
@@ -217,7 +220,7 @@ def suggest_routing(probe: Probe, *, targets: int) -> Routing | None:
     if probe.placement is Placement.KEYLESS:
         # Records without a key go by their partition under any rule. A key that the samples did not show is then placed
         # as Connect would, and stops the copy if it does not lie so.
-        return Routing(Rule.MURMUR2, probe.partitions, targets=targets)
+        return Routing(Partitioner.MURMUR2, probe.partitions, targets=targets)
     if probe.rule is None or probe.placement in {Placement.MIXED, Placement.UNKNOWN}:
         return None
     # Old keys agree with their partition by the former count, new ones by this one: all of them by what divides both.
@@ -225,7 +228,7 @@ def suggest_routing(probe: Probe, *, targets: int) -> Routing | None:
     return Routing(probe.rule, probe.partitions, targets=targets, modulus=modulus)
 
 
-def _judge(rule: Rule, pairs: Iterable[tuple[int, bytes]], *, partitions: int) -> RuleEvidence:
+def _judge(rule: Partitioner, pairs: Iterable[tuple[int, bytes]], *, partitions: int) -> RuleEvidence:
     numbered = [(part, hash_key(key, rule=rule)) for part, key in pairs if not is_keyless(key, rule=rule)]
     misplaced = [(part, number) for part, number in numbered if number % partitions != part]
     former = tuple(
@@ -236,7 +239,9 @@ def _judge(rule: Rule, pairs: Iterable[tuple[int, bytes]], *, partitions: int) -
     return RuleEvidence(rule, len(numbered) - len(misplaced), misplaced=len(misplaced), grown_from=former)
 
 
-def _decide(evidence: tuple[RuleEvidence, ...], *, partitions: int, has_keys: bool) -> tuple[Placement, Rule | None]:
+def _decide(
+    evidence: tuple[RuleEvidence, ...], *, partitions: int, has_keys: bool
+) -> tuple[Placement, Partitioner | None]:
     if not has_keys:
         return Placement.KEYLESS, None
     whole = [one for one in evidence if not one.misplaced and _is_proof(one.fitting, partitions=partitions)]

@@ -286,7 +286,7 @@ def _sum_rows(batch: pa.RecordBatch) -> int:
 P = ParamSpec("P")
 
 
-def tell(call: Callable[P, T]) -> Callable[P, T]:
+def keep_error_details(call: Callable[P, T]) -> Callable[P, T]:
     """Put cause and hint into the message of what a call raises. For everything of a sink that Spark calls."""
 
     @functools.wraps(call)
@@ -323,12 +323,12 @@ class KafkaSink(DataSource):
         """The name for `format`."""
         return "seamark.kafka"
 
-    @tell
+    @keep_error_details
     def schema(self) -> StructType:
         """Refused: it is a sink."""
         raise UsageError("seamark.kafka is a sink", hint='read with format("kafka")')
 
-    @tell
+    @keep_error_details
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer of a batch job."""
         if overwrite:
@@ -336,7 +336,7 @@ class KafkaSink(DataSource):
         options = read_options(dict(self.options))
         return KafkaWriter(options, job=options.job or uuid4().hex, outset=_prepare(schema, options))
 
-    @tell
+    @keep_error_details
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """The writer of a stream."""
         if overwrite:
@@ -347,8 +347,8 @@ class KafkaSink(DataSource):
 
 
 @dataclass(frozen=True, slots=True)
-class Outset:
-    """How things stood when a job began: the control topic's id, and what it knew.
+class JobStart:
+    """The control topic when a job began: its id, and the records in it.
 
     A job without a name has no record before the `starts`. Of one with a name, `records` says how many the tasks have
     written before.
@@ -359,7 +359,7 @@ class Outset:
     records: Mapping[int, int] = field(default_factory=dict)
 
 
-def _prepare(schema: StructType, options: SinkOptions) -> Outset:
+def _prepare(schema: StructType, options: SinkOptions) -> JobStart:
     """Check what can be checked before a task starts."""
     check_schema(schema, has_topic=options.topic is not None)
     reader, topic = options.build_settings().reader, options.control_topic
@@ -369,9 +369,9 @@ def _prepare(schema: StructType, options: SinkOptions) -> Outset:
             raise NotFoundError(f"the topic {options.topic} is not there", hint="make it first, or check its name")
         control_id = ensure_control_topic(admin, topic)
         if options.job is None:
-            return Outset(control_id, starts=read_ends(admin, topic))
+            return JobStart(control_id, starts=read_ends(admin, topic))
     known = read_known(reader, topic, job=options.job)
-    return Outset(control_id, records={task: record.amount.records for task, record in known.items()})
+    return JobStart(control_id, records={task: record.amount.records for task, record in known.items()})
 
 
 def _write(
@@ -379,7 +379,7 @@ def _write(
     claim: Claim,
     batches: Iterator[pa.RecordBatch],
     *,
-    outset: Outset,
+    outset: JobStart,
     start: int | None = None,
     is_noted: bool = False,
 ) -> TaskMessage:
@@ -398,12 +398,12 @@ def _context() -> Any:
 class KafkaWriter(DataSourceArrowWriter):
     """Writes the tasks of one batch job."""
 
-    def __init__(self, options: SinkOptions, *, job: str, outset: Outset) -> None:
+    def __init__(self, options: SinkOptions, *, job: str, outset: JobStart) -> None:
         self._options = options
         self._job = job
         self._outset = outset
 
-    @tell
+    @keep_error_details
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write one task, on an executor."""
         task, batches = read_task(read_whole(iterator), number=_context().partitionId())
@@ -413,7 +413,7 @@ class KafkaWriter(DataSourceArrowWriter):
         start = outset.starts.get(claim.partition)
         return _write(self._options, claim, batches, outset=outset, start=start, is_noted=is_noted)
 
-    @tell
+    @keep_error_details
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Say what was written. There is nothing left to do: each task's commit was its own."""
         self._expect_tasks({message.report.claim.task for message in messages if isinstance(message, TaskMessage)})
@@ -452,12 +452,12 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
     batch that another run of the stream began is refused before any row of it is written.
     """
 
-    def __init__(self, options: SinkOptions, *, outset: Outset, has_task: bool) -> None:
+    def __init__(self, options: SinkOptions, *, outset: JobStart, has_task: bool) -> None:
         self._options = options
         self._outset = outset
         self._has_task = has_task
 
-    @tell
+    @keep_error_details
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write one task of one batch, on an executor."""
         context = _context()

@@ -30,7 +30,7 @@ from seamark.kafka_sink.producer import (
     build_task_error,
     judge,
 )
-from seamark.kafka_sink.transaction import CopyTrace, TaskTransaction
+from seamark.kafka_sink.transaction import DeliveryTrace, TaskTransaction
 
 TRIES = 3
 """Of what failed through no fault of the rows. Each takes up to a minute."""
@@ -44,7 +44,7 @@ _LOOK_SECONDS = 2.0
 _CHECKED: set[tuple[str, str, str, int]] = set()
 
 
-class TaskHold:
+class TaskLease:
     """One attempt's hold of a task, which another attempt can take at any time. For one thread."""
 
     def __init__(
@@ -212,7 +212,7 @@ class ExactTask:
         claim: Claim,
         *,
         control_start: int | None = None,
-        trace: CopyTrace | None = None,
+        trace: DeliveryTrace | None = None,
         is_noted: bool = False,
         run: str = "",
         open_producer: Callable[[], TaskProducer] | None = None,
@@ -223,7 +223,7 @@ class ExactTask:
         self._trace = trace
         self._is_noted = is_noted or trace is not None
         self._run = run
-        self._hold = TaskHold(
+        self._hold = TaskLease(
             settings,
             claim,
             control_start=control_start,

@@ -19,7 +19,7 @@ from seamark.kafka_sink.control import Amount, Checksum, Claim, ControlRecord, C
 from seamark.kafka_sink.producer import ProducerFailure, RowPiece, TaskProducer, TaskSettings
 
 
-class Stretch(NamedTuple):
+class DeliveredRange(NamedTuple):
     """Records of one source for one target, as they are written: the offset of each in the source, and its hash.
 
     Numbers side by side, not objects: a task may hold millions. `rows` are the first and the last in their piece.
@@ -32,7 +32,7 @@ class Stretch(NamedTuple):
     hashes: array[int]
 
 
-class CopyTrace:
+class DeliveryTrace:
     """What one transaction writes, and what the brokers answered.
 
     `is_thorough` asks for a report of each record.
@@ -45,12 +45,12 @@ class CopyTrace:
 
     def begin(self) -> None:
         """A new transaction: whatever was written before is not in it."""
-        self._stretches: dict[int, list[Stretch]] = defaultdict(list)
+        self._stretches: dict[int, list[DeliveredRange]] = defaultdict(list)
         self._written: dict[int, array[int]] = defaultdict(_build_longs)
 
     def add(self, piece: Any) -> Sequence[int]:
         """Rows that are about to be produced, in this order. Gives those whose reports are needed."""
-        stretches: Iterable[Stretch] = piece.stretches()
+        stretches: Iterable[DeliveredRange] = piece.stretches()
         edges: set[int] = set()
         for stretch in stretches:
             self._stretches[stretch.target].append(stretch)
@@ -86,10 +86,10 @@ class CopyTrace:
                 hint="nothing of this transaction is committed; run the copy again",
             )
 
-    def _count_reports(self, stretch: Stretch) -> int:
+    def _count_reports(self, stretch: DeliveredRange) -> int:
         return len(stretch.offsets) if self.is_thorough else min(2, len(stretch.offsets))
 
-    def _pair(self, target: int, stretches: Iterable[Stretch]) -> Iterator[tuple[Stretch, array[int]]]:
+    def _pair(self, target: int, stretches: Iterable[DeliveredRange]) -> Iterator[tuple[DeliveredRange, array[int]]]:
         """Each stretch with its reports."""
         begin = 0
         for stretch in stretches:
@@ -164,7 +164,7 @@ class TaskTransaction:
         *,
         before: Amount,
         number: int,
-        trace: CopyTrace | None,
+        trace: DeliveryTrace | None,
         run: str = "",
     ) -> None:
         self.amount = Amount()

@@ -21,7 +21,7 @@ from seamark.changes.action import (
     needs_permission,
 )
 from seamark.changes.codec import Encoded
-from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.effect import ChangeKind, Effect, FieldChange
 from seamark.changes.locks import file_lock
 from seamark.changes.step import CanNotUndo, Intent
 from seamark.core.offsets import Offset, OffsetMap, spell_identity, spell_offset
@@ -31,11 +31,11 @@ from seamark.kip199.steps import VerifyOffsetFile, WriteOffsetFile, find_file, p
 from seamark.offsets.codec.codec import decode_key, decode_value, encode_key, encode_rest_key, encode_value
 from seamark.offsets.codec.java_map import read_java_map
 from seamark.offsets.codec.verdicts import KeyVerdict, ValueVerdict
-from seamark.offsets.model import Evidence, StoredOffset, StoreReading
+from seamark.offsets.model import StoredOffset, StoredRecord, StoreReading
 from seamark.offsets.read.export_file import is_envelope
 from seamark.offsets.stores.file import build_digest
 from seamark.offsets.stores.topic import is_task_key
-from seamark.offsets.write.records import ProveUnused, RecordsSeen, WriteOffsetRecords
+from seamark.offsets.write.records import CheckUnused, RecordsSeen, WriteOffsetRecords
 from seamark.policy.permissions import Permission
 from seamark.report.words import render_count
 
@@ -51,7 +51,7 @@ class ImportOffsets(WriteOffsetRecords):
     def steps(self, seen: RecordsSeen) -> StepSequence:
         """Check for a while that no worker uses the offsets, then write them."""
         write = super(ImportOffsets, self).steps(seen)
-        proof = ProveUnused(seen.clusters, self.owners, seen.quiet_seconds, self.may_be_down)
+        proof = CheckUnused(seen.clusters, self.owners, seen.quiet_seconds, self.may_be_down)
         return (*in_turn(proof), *write) if write else ()
 
     def effects(self, seen: RecordsSeen) -> tuple[Effect, ...]:
@@ -144,7 +144,7 @@ def build_import_effect(subject: str, before: Values, after: Values) -> Effect:
         name = repr(raw) if key is None else f"{key.connector} {spell_identity(key.partition)}"
         old, new = (spell_offset(decode_value(one).offset) for one in (before.get(raw), value))
         fields.setdefault(name, FieldChange(name, old, new))
-    return Effect(Sign.CHANGE, subject, f"{render_count(len(fields), 'pair')} written", tuple(fields.values()))
+    return Effect(ChangeKind.CHANGE, subject, f"{render_count(len(fields), 'pair')} written", tuple(fields.values()))
 
 
 def _read_entries(content: bytes, name: str) -> Iterator[tuple[bytes, bytes | None]]:
@@ -331,7 +331,7 @@ def _build_target(pair: PairChange, stored: StoredOffset | None) -> Target:
     return Target(pair, ((None, key),), is_guessed=key != encode_rest_key(pair.connector, pair.partition))
 
 
-def _find_read(stored: StoredOffset | None) -> Iterator[Evidence]:
+def _find_read(stored: StoredOffset | None) -> Iterator[StoredRecord]:
     """The records that a task may read. What no task spells so stays as it is."""
     if stored is not None:
         yield from (one for one in (stored.evidence, *stored.others) if is_task_key(one.key))

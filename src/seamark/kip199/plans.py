@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seamark.changes.plan import Planned
+from seamark.changes.plan import PlannedChange
 from seamark.connect.api import WORKER_URLS
 from seamark.connect.model import Connector, State
 from seamark.core.offsets import Offset, spell_identity
@@ -24,7 +24,7 @@ from seamark.report.words import render_count
 
 if TYPE_CHECKING:
     from seamark.changes.action import Action
-    from seamark.changes.environment import World
+    from seamark.changes.environment import Environment
     from seamark.connect.api import ConnectPort
     from seamark.context import ConnectSettings
     from seamark.offsets.port import OffsetDependencies
@@ -57,7 +57,7 @@ class TopicImport:
         settings: ConnectSettings,
         *,
         client: ConnectPort,
-        world: World,
+        world: Environment,
         store: TopicStore,
     ) -> None:
         self._settings = settings
@@ -179,7 +179,7 @@ _NO_FILE = JavaMap((), 0)
 class ImportPlan:
     """What an import would do. Where it may not be done now, `refusal` says why, and there is no plan."""
 
-    planned: Planned
+    planned: PlannedChange
     pairs: tuple[PairChange, ...]
     notes: tuple[str, ...] = ()
     refusal: SeamarkError | None = None
@@ -218,7 +218,7 @@ class Imports:
 
     def _plan_live(
         self, settings: ConnectSettings, wanted: Mapping[str, Sequence[Offset]], title: str
-    ) -> Planned | None:
+    ) -> PlannedChange | None:
         """Through the REST API of a standalone worker that is up, where all named connectors are there and stopped."""
         try:
             known = {one.name: one for one in self.deps.clusters.client(settings.name).read_connectors()}
@@ -259,5 +259,5 @@ class Imports:
         parts = [one for one in planned if not one.is_empty] or [self._plan(title)]
         return ImportPlan(merge(title, parts), tuple(pairs), tuple(notes))
 
-    def _plan(self, title: str, actions: Sequence[Action] = ()) -> Planned:
+    def _plan(self, title: str, actions: Sequence[Action] = ()) -> PlannedChange:
         return self.deps.planner.plan(title, actions, reads=self.deps.planner.open_reads(1).over(self.deps.world))

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self
 from urllib.parse import urlsplit
 
-from seamark.changes.action import Look, Reads, StandaloneStep, StepSeen, action_kind, needs_permission
+from seamark.changes.action import CheckStep, Reads, StandaloneStep, StepSeen, action_kind, needs_permission
 from seamark.changes.codec import Encoded
-from seamark.changes.effect import Effect, Sign
-from seamark.changes.environment import World
+from seamark.changes.effect import ChangeKind, Effect
+from seamark.changes.environment import Environment
 from seamark.changes.locks import file_lock
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_image, step_kind
 from seamark.core.refs import Port
@@ -130,16 +130,16 @@ class WriteOffsetFile(StandaloneStep):
 
     def build_effect(self, seen: StepSeen) -> Effect:
         del seen
-        return Effect(Sign.CHANGE, self.subject, self.describe())
+        return Effect(ChangeKind.CHANGE, self.subject, self.describe())
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         now = find_file(world, self.cluster, self.path).read()
         return Intent(before=_build_image(now), after=_build_image(self.content), extra={"content": pack_content(now)})
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         find_file(world, self.cluster, self.path).swap(intent.before["file"], self.content)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         return compare_image(_build_image(find_file(world, self.cluster, self.path).read()), intent)
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
@@ -148,7 +148,7 @@ class WriteOffsetFile(StandaloneStep):
 
 @step_kind("verify-offset-file")
 @dataclass(frozen=True, slots=True)
-class VerifyOffsetFile(Look):
+class VerifyOffsetFile(CheckStep):
     """The file holds what was written, and no worker has come meanwhile: it may have read the former one."""
 
     aspect: ClassVar[str] = "verified"
@@ -165,7 +165,7 @@ class VerifyOffsetFile(Look):
     def describe(self) -> str:
         return f"verify {self.subject}, and that no worker uses it"
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         port = find_file(world, self.cluster, self.path)
         holder = port.find_holder()
@@ -178,13 +178,13 @@ class VerifyOffsetFile(Look):
                 hint="stop the worker and look at the file: connect-offsets --export",
             )
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         now = find_file(world, self.cluster, self.path).read()
         return Observed.AFTER if build_digest(now) == self.digest else Observed.BEFORE
 
 
-def find_file(world: World, cluster: str, path: str) -> OffsetFilePort:
+def find_file(world: Environment, cluster: str, path: str) -> OffsetFilePort:
     """The file of a cluster's worker. Refused where its properties name another one by now."""
     port = world.use(OFFSET_FILE)(cluster)
     if str(port.path) != path:

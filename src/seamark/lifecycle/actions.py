@@ -23,8 +23,8 @@ from seamark.changes.action import (
     in_turn,
     needs_permission,
 )
-from seamark.changes.codec import Secret
-from seamark.changes.effect import Effect, Sign
+from seamark.changes.codec import SecretConfig
+from seamark.changes.effect import ChangeKind, Effect
 from seamark.changes.preconditions import build_stale
 from seamark.changes.step import CanNotUndo, Step
 from seamark.connect.capability import Capability
@@ -37,17 +37,17 @@ from seamark.errors import RefusedError
 from seamark.kafka.model import HeldRecord
 from seamark.offsets.model import WriteRoute
 from seamark.offsets.port import PLANNING
-from seamark.offsets.quiesce import Kept, build_kept
+from seamark.offsets.quiesce import ConnectorSnapshot, build_snapshot
 from seamark.offsets.semantics.registry import read_meaning
 from seamark.offsets.write.action import RUNNING, STOPPED, Quiesced, build_progress, check_write, read_quiesced
-from seamark.offsets.write.guards import ProveStopped, VerifyOffsets, find_quiet_seconds
+from seamark.offsets.write.guards import CheckStopped, VerifyOffsets, find_quiet_seconds
 from seamark.offsets.write.rights import find_offset_rights, find_read_rights
 from seamark.offsets.write.steps import CopyOffsets, VerifyCopied, WriteOffsets
 from seamark.policy.permissions import Permission, Right
 from seamark.report.words import render_count
 
 if TYPE_CHECKING:
-    from seamark.offsets.semantics import Meaning
+    from seamark.offsets.semantics import OffsetSemantics
 
 Config = Mapping[str, str]
 # Nobody reads the positions of a hundred tables; all of them are in the plan's actions.
@@ -77,7 +77,7 @@ class CreateSeen:
 
     create: StepView
     connector: Connector = field(repr=False)
-    meaning: Meaning = field(repr=False)
+    meaning: OffsetSemantics = field(repr=False)
     quiet_seconds: float
     locks: frozenset[str]
     rights: frozenset[Right]
@@ -98,7 +98,7 @@ class CreateWithOffsets(Action):
 
     cluster: str
     name: str
-    config: Annotated[Config, Secret()] = field(repr=False)
+    config: Annotated[Config, SecretConfig()] = field(repr=False)
     offsets: tuple[Offset, ...]
     state: str = RUNNING
     route: WriteRoute = WriteRoute.REST
@@ -159,7 +159,7 @@ class CreateWithOffsets(Action):
     def steps(self, seen: CreateSeen) -> StepSequence:
         """Create it stopped, write, verify, start it; or write and verify before it is created."""
         write = self._build_write(seen.connector)
-        proof = ProveStopped(self.cluster, self.name, quiet_seconds=seen.quiet_seconds, kept=write.kept)
+        proof = CheckStopped(self.cluster, self.name, quiet_seconds=seen.quiet_seconds, kept=write.kept)
         written = (proof, write, VerifyOffsets(write))
         if self.is_written_first:
             return in_turn(*written, seen.create.step, *seen.progress)
@@ -175,10 +175,10 @@ class CreateWithOffsets(Action):
         gets = "gets" if self.is_written_first else f"create, {STOPPED}, gets"
         words = f"{gets} {render_count(len(self.offsets), 'offset')}, then {self.state}"
         places = [seen.meaning.describe(found.partition, found.offset) for found in self.offsets]
-        outlook = [f"begins at {where}: {place}" for where, place in places[:_SHOWN]]
+        consequences = [f"begins at {where}: {place}" for where, place in places[:_SHOWN]]
         if len(places) > _SHOWN:
-            outlook.append(f"… and {render_count(len(places) - _SHOWN, 'partition')} more")
-        return (replace(seen.create.build_effect(), words=words, outlook=tuple(outlook)),)
+            consequences.append(f"… and {render_count(len(places) - _SHOWN, 'partition')} more")
+        return (replace(seen.create.build_effect(), words=words, consequences=tuple(consequences)),)
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the action that deletes the connector, and restores the offsets that its name had before."""
@@ -202,7 +202,7 @@ class CreateWithOffsets(Action):
         )
 
     def _build_write(self, connector: Connector) -> WriteOffsets:
-        kept = build_kept(connector) if self.is_written_first else None
+        kept = build_snapshot(connector) if self.is_written_first else None
         return WriteOffsets(self.cluster, self.name, self.offsets, self.route, self.records, kept)
 
 
@@ -286,7 +286,7 @@ class RenameConnector(Action):
         return (
             *in_turn(*stop, seen.quiesced.build_proof(), create),
             *in_turn(
-                ProveStopped(cluster, new, quiet_seconds=seen.quiesced.quiet_seconds),
+                CheckStopped(cluster, new, quiet_seconds=seen.quiesced.quiet_seconds),
                 CopyOffsets(cluster, old, new),
                 VerifyCopied(cluster, old, new),
             ),
@@ -353,7 +353,7 @@ class PreviousConnector:
     """
 
     name: str
-    config: Annotated[Config | None, Secret()] = field(default=None, repr=False)
+    config: Annotated[Config | None, SecretConfig()] = field(default=None, repr=False)
     state: str = RUNNING
     runs: str = ""
 
@@ -385,7 +385,7 @@ class RemoveConnector(Action):
     offsets: tuple[Offset, ...] = ()
     route: WriteRoute = WriteRoute.REST
     records: tuple[HeldRecord, ...] = ()
-    kept: Kept | None = None
+    kept: ConnectorSnapshot | None = None
     secret: tuple[str, ...] = ()
     is_created: bool = True
     stops: bool = False
@@ -466,7 +466,7 @@ class RemoveConnector(Action):
         if self._is_written:
             deletes = [number for number, view in enumerate(seen.views) if view.step == self._delete]
             place = len(lines) if self.kept is not None else deletes[0]
-            lines.insert(place, Effect(Sign.CHANGE, self.subject, self._write.describe()))
+            lines.insert(place, Effect(ChangeKind.CHANGE, self.subject, self._write.describe()))
         return tuple(lines)
 
     def undo_notes(self, seen: RemoveSeen) -> tuple[str, ...]:
@@ -504,10 +504,10 @@ class RemoveConnector(Action):
     def _delete(self) -> DeleteConnector:
         return DeleteConnector(self.cluster, self.name, secret=self.secret)
 
-    def _build_proof(self, seen: RemoveSeen) -> ProveStopped:
+    def _build_proof(self, seen: RemoveSeen) -> CheckStopped:
         if self.kept is None and seen.quiesced is not None:
             return seen.quiesced.build_proof()
-        return ProveStopped(self.cluster, self.name, quiet_seconds=seen.quiet_seconds, kept=self.kept)
+        return CheckStopped(self.cluster, self.name, quiet_seconds=seen.quiet_seconds, kept=self.kept)
 
     def _list_steps(self, quiesced: Quiesced | None) -> list[StandaloneStep]:
         """Return the steps that people see, in their order; the guards and the write stand between them."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seamark.changes.plan import Planned
+from seamark.changes.plan import PlannedChange
 from seamark.connect.api import ConnectPort
 from seamark.connect.capability import Capability
 from seamark.connect.clusters import Clusters
@@ -22,13 +22,13 @@ from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
 from seamark.kafka.api import BROKERS, KafkaPort
 from seamark.kafka.groups import GroupStatus
 from seamark.lifecycle.actions import CreateWithOffsets, RenameConnector
-from seamark.offsets.move.sources import SavedTopics
+from seamark.offsets.move.sources import ExportedTopicIds
 from seamark.offsets.move.targets import clamp_offsets, read_owner_file
 from seamark.offsets.port import OFFSETS
 from seamark.offsets.quiesce import refuse_blind, require_group_id
 from seamark.offsets.semantics.registry import read_meaning
 from seamark.offsets.stores.stores import reads_elsewhere
-from seamark.offsets.write.action import Route, choose_route
+from seamark.offsets.write.action import ChosenWrite, choose_route
 from seamark.offsets.write.guards import require_run_state
 from seamark.offsets.write.plans import refuse_wrong
 from seamark.offsets.write.rights import read_shared
@@ -36,7 +36,7 @@ from seamark.offsets.write.steps import read_copied
 from seamark.report.words import render_count
 
 if TYPE_CHECKING:
-    from seamark.changes.environment import World
+    from seamark.changes.environment import Environment
     from seamark.connect import Capabilities
     from seamark.connectors.plans import ConnectorPlans
     from seamark.context import ConnectSettings, Context
@@ -173,7 +173,7 @@ def plan_create_with_offsets(
     state: str,
     clusters: Clusters,
     context: Context,
-) -> Planned:
+) -> PlannedChange:
     """The plan: create it stopped, write the offsets, verify them, and only then let it run.
 
     Where the offsets can't be written it stays stopped: run without them, it would begin at its beginning. Where it
@@ -206,7 +206,7 @@ def plan_create_with_offsets(
     )
 
 
-def _choose_first(connector: Connector, offsets: Sequence[Offset], *, world: World) -> Route:
+def _choose_first(connector: Connector, offsets: Sequence[Offset], *, world: Environment) -> ChosenWrite:
     """Return how offsets are written before their connector is there."""
     port = world.use(OFFSETS)(connector.cluster, connector.name, kept=connector)
     refuse_blind(port)
@@ -219,13 +219,13 @@ def _guard_sink(
     offsets: tuple[Offset, ...],
     topics: Mapping[str, str] | None,
     *,
-    world: World,
+    world: Environment,
     clusters: Clusters,
     context: Context,
 ) -> tuple[tuple[Offset, ...], list[str]]:
     """The offsets of a new sink within the log; refused where they are of other topics, or others are in its group."""
     kafka = world.use(BROKERS) if context.has_brokers else None
-    notes = SavedTopics(topics, kafka=kafka).refuse_other(connector.owner, offsets, connector)
+    notes = ExportedTopicIds(topics, kafka=kafka).refuse_other(connector.owner, offsets, connector)
     notes += read_shared(clusters).refuse_foreign(connector, offsets)
     # A sink on another Kafka cluster has its log there, and Connect alone can say whether its offsets are in it.
     if kafka is None or reads_elsewhere(connector):
@@ -249,7 +249,7 @@ def plan_rename(
     *,
     clusters: Clusters,
     accept_loss: bool,
-) -> Planned:
+) -> PlannedChange:
     """The plan: create the new one, stopped where the workers can, delete the old one, let the new one run.
 
     From Connect 3.7 on its offsets go along; before, their loss must be accepted.
@@ -368,7 +368,9 @@ class Lifecycle:
         self._clusters = clusters
         self._plans = plans
 
-    def create(self, name: str, given: Mapping[str, Any], path: Path, *, cluster: str | None, state: str) -> Planned:
+    def create(
+        self, name: str, given: Mapping[str, Any], path: Path, *, cluster: str | None, state: str
+    ) -> PlannedChange:
         """Plan a new connector that continues from the offsets in a file."""
         return plan_create_with_offsets(
             self._plans(),
@@ -381,6 +383,6 @@ class Lifecycle:
             context=self._context,
         )
 
-    def rename(self, connector: Connector, name: str, *, accept_loss: bool) -> Planned:
+    def rename(self, connector: Connector, name: str, *, accept_loss: bool) -> PlannedChange:
         """Plan another name for a connector."""
         return plan_rename(self._plans(), connector, name, clusters=self._clusters, accept_loss=accept_loss)

@@ -11,19 +11,19 @@ from seamark.changes.action import (
     LOCKS,
     Action,
     ActionHistory,
+    CheckStep,
     ConfigWrite,
-    Look,
     Needs,
     Reads,
     StepSequence,
     action_kind,
     needs_permission,
 )
-from seamark.changes.effect import Effect, FieldChange, Sign
-from seamark.changes.environment import World
+from seamark.changes.effect import ChangeKind, Effect, FieldChange
+from seamark.changes.environment import Environment
 from seamark.changes.images import find_typed, split_secrets
 from seamark.changes.locks import topic_lock
-from seamark.changes.plan import Planned
+from seamark.changes.plan import PlannedChange
 from seamark.changes.preconditions import POSITION
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_places, step_kind
 from seamark.connect.capability import Capability
@@ -68,7 +68,7 @@ class _Carried(Step):
     def subject(self) -> str:
         return f"connector/{self.cluster}/{self.name}"
 
-    def _read(self, world: World) -> tuple[TopicHolding, tuple[HeldRecord, ...]]:
+    def _read(self, world: Environment) -> tuple[TopicHolding, tuple[HeldRecord, ...]]:
         """What the target holds, and what it shall hold."""
         port = world.use(OFFSETS)(self.cluster, self.name)
         source, target = port.read_topic(self.source), port.read_topic(self.target)
@@ -77,7 +77,7 @@ class _Carried(Step):
 
 @step_kind("carry-offsets")
 @dataclass(frozen=True, slots=True)
-class CarryOffsets(_Carried):
+class CopyOffsetRecords(_Carried):
     """The topic `target` gets the newest record of every key of the connector in `source`, with the same bytes.
 
     What is carried is read when it is done: a running source moves on until its stop. A key that only the target has,
@@ -90,11 +90,11 @@ class CarryOffsets(_Carried):
     def describe(self) -> str:
         return f"carry the offsets of {self.subject} from topic {self.source} to topic {self.target}, to the byte"
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         held, wanted = self._read(world)
         return Intent(before=_build_image(wanted, held), after=_build_wanted(wanted))
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         refuse_moving(world, self.cluster, self.name)
         records = [
             HeldRecord.from_dict(found)
@@ -103,19 +103,19 @@ class CarryOffsets(_Carried):
         ]
         world.use(OFFSETS)(self.cluster, self.name).write(records, into=self.target)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         wanted = tuple(HeldRecord.from_dict(found) for found in intent.after["records"].values())
         held = world.use(OFFSETS)(self.cluster, self.name).read_topic(self.target)
         return compare_places(_build_image(wanted, held), intent, "records")
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         del intent
-        return CarryOffsets(self.cluster, self.name, self.target, self.source)
+        return CopyOffsetRecords(self.cluster, self.name, self.target, self.source)
 
 
 @step_kind("verify-carried")
 @dataclass(frozen=True, slots=True)
-class VerifyCarried(Look, _Carried):
+class VerifyCopiedRecords(CheckStep, _Carried):
     """Right before the connector uses the other topic, that holds what the one does that it used."""
 
     aspect: ClassVar[str] = "verified"
@@ -123,7 +123,7 @@ class VerifyCarried(Look, _Carried):
     def describe(self) -> str:
         return f"verify the offsets of {self.subject} in topic {self.target}"
 
-    def perform(self, world: World, intent: Intent) -> str:
+    def perform(self, world: Environment, intent: Intent) -> str:
         del intent
         held, wanted = self._read(world)
         if wrong := self._find_wrong(held, wanted):
@@ -135,7 +135,7 @@ class VerifyCarried(Look, _Carried):
         count = sum(record.value is not None for record in wanted)
         return f"{count} offset" + ("" if count == 1 else "s")
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         return Observed.BEFORE if self._find_wrong(*self._read(world)) else Observed.AFTER
 
@@ -146,7 +146,7 @@ class VerifyCarried(Look, _Carried):
 
 @step_kind("make-offsets-topic")
 @dataclass(frozen=True, slots=True)
-class MakeOffsetsTopic(CreateTopic):
+class CreateOffsetsTopic(CreateTopic):
     """The topic for a connector's own offsets. Undoing the change leaves it: it holds a copy of what was carried."""
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
@@ -344,7 +344,7 @@ class RelocateOffsets(Action):
         what = render_count(seen.count, "offset") if self.config else "its offsets"
         means = "nothing is read again" if seen.count or not self.config else "it begins anew, as it does now"
         effect = Effect(
-            Sign.CHANGE,
+            ChangeKind.CHANGE,
             self.subject,
             f"stops, takes {what} to topic {self.target}, goes on: {means}",
             (FieldChange(key, seen.present.get(key), seen.config.get(key)),),
@@ -368,10 +368,10 @@ class RelocateOffsets(Action):
             *(
                 ()
                 if topic is None
-                else (MakeOffsetsTopic(self.target, topic.partitions, topic.replication_factor, topic.configs),)
+                else (CreateOffsetsTopic(self.target, topic.partitions, topic.replication_factor, topic.configs),)
             ),
-            CarryOffsets(cluster, name, self.source, self.target),
-            VerifyCarried(cluster, name, self.source, self.target),
+            CopyOffsetRecords(cluster, name, self.source, self.target),
+            VerifyCopiedRecords(cluster, name, self.source, self.target),
             PutConfig(cluster, name, shown, keep=kept),
         )
 
@@ -392,7 +392,9 @@ class RelocateOffsets(Action):
 def _build_topic_effect(name: str, topic: OffsetsTopicShape) -> Effect:
     copies = render_count(topic.replication_factor, "copy", "copies")
     return Effect(
-        Sign.CREATE, f"topic/{name}", f"create, compacted, {render_count(topic.partitions, 'partition')}, {copies}"
+        ChangeKind.CREATE,
+        f"topic/{name}",
+        f"create, compacted, {render_count(topic.partitions, 'partition')}, {copies}",
     )
 
 
@@ -409,7 +411,7 @@ class Relocations:
 
     deps: OffsetDependencies
 
-    def plan(self, connector: Connector, topic: str | None, *, safety: SafetyOptions = DEFAULT_SAFETY) -> Planned:
+    def plan(self, connector: Connector, topic: str | None, *, safety: SafetyOptions = DEFAULT_SAFETY) -> PlannedChange:
         """Let a source keep its offsets in that topic; None is the one of its workers."""
         settings = self.deps.clusters.settings(connector.cluster)
         self._refuse_other(connector, settings)

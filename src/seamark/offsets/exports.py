@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from seamark.core.offsets import Certainty, Counted, Offset, OffsetMap, spell_offset
 from seamark.errors import SeamarkError
-from seamark.offsets.model import Evidence, OffsetFinding
+from seamark.offsets.model import OffsetFinding, StoredRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class OwnerExport:
 
     owner: str
     offsets: tuple[Offset, ...] = ()
-    records: tuple[Evidence, ...] = ()
+    records: tuple[StoredRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ExportCheck:
     problems: tuple[str, ...] = ()
 
 
-class Difference(StrEnum):
+class DifferenceKind(StrEnum):
     """How an offset differs between two readings."""
 
     ADDED = "added"
@@ -69,7 +69,7 @@ class OffsetDifference:
 
     owner: str
     partition: OffsetMap
-    difference: Difference
+    difference: DifferenceKind
     before: OffsetMap | None
     after: OffsetMap | None
 
@@ -92,7 +92,7 @@ class HistoryEntry:
     connector: str
     partition: OffsetMap | None
     offset: OffsetMap | None
-    evidence: Evidence
+    evidence: StoredRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ class Orphan:
     written_ms: int | None = None
 
 
-class Worth(StrEnum):
-    """What a position found for a moment is worth.
+class Precision(StrEnum):
+    """How precise an offset found for a point in time is.
 
     `AT_LEAST`: it stood there or further on, so that what it read between is read again. `AT_MOST`: it stood there or
     before, so that what it had not read yet of older records is not read again.
@@ -118,7 +118,7 @@ class Worth(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class Observation:
     """One partition of an owner, seen at a position: held from `at_ms` to `until_ms` without a break.
 
     `where` says who saw it, for people. One that `may_be_older` was read at some time before `at_ms`: it tells nothing
@@ -134,29 +134,29 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Where a partition stood at a moment, as far as anybody can tell: the position, its worth, and whose word it is.
+class PastOffset:
+    """The offset of a partition at a point in time, with its precision and its source.
 
-    `seen_ms` is the time of the sighting that the position comes from.
+    `seen_ms` is the time of the observation that the offset comes from.
     """
 
     partition: OffsetMap
     offset: OffsetMap | None
-    worth: Worth
+    precision: Precision
     where: str
     seen_ms: int
 
 
-def find_standing(sightings: Iterable[Sighting], moment_ms: int) -> Standing | None:
+def find_past_offset(observations: Iterable[Observation], moment_ms: int) -> PastOffset | None:
     """Where one partition stood. None where nobody has seen it at that moment or before.
 
     What was seen only later is no answer: it may have read on since, and going on from there would skip that.
     """
     # Of one time the one that was told last counts: it is what became of the other.
-    known = sorted(sightings, key=lambda one: one.until_ms)
+    known = sorted(observations, key=lambda one: one.until_ms)
     covering = [one for one in known if one.at_ms <= moment_ms <= one.until_ms and not one.may_be_older]
     if covering:
-        return _build(covering[-1], Worth.EXACT)
+        return _build(covering[-1], Precision.EXACT)
     before = [one for one in known if one.until_ms <= moment_ms]
     if not before:
         return None
@@ -165,16 +165,16 @@ def find_standing(sightings: Iterable[Sighting], moment_ms: int) -> Standing | N
     following = min(after, key=lambda one: one.at_ms, default=None)
     # An owner goes ahead, or is moved: where it stands before and after, it stood in between.
     stood_still = following is not None and spell_offset(following.offset) == spell_offset(last.offset)
-    return _build(last, Worth.EXACT if stood_still else Worth.AT_LEAST)
+    return _build(last, Precision.EXACT if stood_still else Precision.AT_LEAST)
 
 
-def find_first(sightings: Sequence[Sighting]) -> Sighting | None:
-    """The oldest sighting: what to tell where none is old enough."""
-    return min(sightings, key=lambda one: one.at_ms, default=None)
+def find_first(observations: Sequence[Observation]) -> Observation | None:
+    """Return the oldest observation, which an error reports where none is old enough."""
+    return min(observations, key=lambda one: one.at_ms, default=None)
 
 
-def _build(found: Sighting, worth: Worth) -> Standing:
-    return Standing(found.partition, found.offset, worth, found.where, found.at_ms)
+def _build(found: Observation, precision: Precision) -> PastOffset:
+    return PastOffset(found.partition, found.offset, precision, found.where, found.at_ms)
 
 
 # From the surest to the least sure: a sum is worth as much as the worst of its parts.

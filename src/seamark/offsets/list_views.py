@@ -9,7 +9,14 @@ from typing import Any
 
 from seamark.core.offsets import Offset
 from seamark.core.readings import Reading
-from seamark.offsets.exports import Difference, ExportCheck, HistoryEntry, OffsetComparison, OffsetDifference, Orphan
+from seamark.offsets.exports import (
+    DifferenceKind,
+    ExportCheck,
+    HistoryEntry,
+    OffsetComparison,
+    OffsetDifference,
+    Orphan,
+)
 from seamark.offsets.views import build_evidence, render_bytes_of, render_partition, render_position
 from seamark.report.listing import Column, Listing, View
 from seamark.report.terminal import build_failures
@@ -17,9 +24,9 @@ from seamark.report.text import Line, Screen, Span, Style, line
 from seamark.report.words import render_ago, render_count, render_map, render_time
 
 _MARKS = {
-    Difference.ADDED: ("+", Style.GOOD),
-    Difference.REMOVED: ("-", Style.BAD),
-    Difference.CHANGED: ("~", Style.WARN),
+    DifferenceKind.ADDED: ("+", Style.GOOD),
+    DifferenceKind.REMOVED: ("-", Style.BAD),
+    DifferenceKind.CHANGED: ("~", Style.WARN),
 }
 
 
@@ -174,9 +181,9 @@ def _build_comparison_lines(found: OffsetComparison) -> list[Line]:
         mark, style = _MARKS[one.difference]
         before, after = (render_position(Offset(one.partition, side)) for side in (one.before, one.after))
         change = {
-            Difference.ADDED: after,
-            Difference.REMOVED: before,
-            Difference.CHANGED: f"{before} → {after}",
+            DifferenceKind.ADDED: after,
+            DifferenceKind.REMOVED: before,
+            DifferenceKind.CHANGED: f"{before} → {after}",
         }[one.difference]
         where = render_partition(Offset(one.partition, None))
         lines.append(line("  ", Span(mark, style), f" {one.owner}  {where}  {change}"))

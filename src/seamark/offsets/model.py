@@ -26,18 +26,18 @@ class WriteRoute(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOffset:
-    """What is held for one partition of an owner.
+class CurrentOffset:
+    """The stored offset of one partition of an owner.
 
-    `records` are all that speak of it, in every topic that Connect would write; a consumer group has none. `doubt` says
-    why nobody can tell which of them counts, "" where one can. `is_stray`: one of them lies on a partition of its topic
-    where no worker would write it. `is_certain` is false where several of them differ.
+    `records` are all records for it, in every topic that Connect would write; a consumer group has none. `ambiguity`
+    says why seamark can't determine which of them the task will use, "" where it can. `is_stray`: one of them is on a
+    partition of its topic where no worker would write it. `is_certain` is false where several of them differ.
     """
 
     partition: OffsetMap
     offset: OffsetMap | None = None
     records: tuple[HeldRecord, ...] = ()
-    doubt: str = ""
+    ambiguity: str = ""
     is_stray: bool = False
     is_certain: bool = True
 
@@ -46,7 +46,7 @@ class HeldOffset:
 class CompletedOffsets:
     """What is held, with a record where the tasks look for it. `notes` say how new keys are spelled."""
 
-    held: tuple[HeldOffset, ...]
+    held: tuple[CurrentOffset, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -70,8 +70,8 @@ class TopicHolding:
     find_home: Callable[[bytes], int] = field(compare=False)
 
 
-class Evidence(NamedTuple):
-    """One record of a store, and what a worker makes of it.
+class StoredRecord(NamedTuple):
+    """One record of a store, and how a worker interprets it.
 
     `partition`, `record_offset` and `timestamp_ms` are those of the record in its topic; a file has none. A consumer
     group has no bytes either. `offset` is what the value says, None where it says nothing. The verdicts are the words
@@ -113,8 +113,8 @@ class StoredOffset:
 
     key: OffsetKey
     offset: OffsetMap | None
-    evidence: Evidence
-    others: tuple[Evidence, ...] = ()
+    evidence: StoredRecord
+    others: tuple[StoredRecord, ...] = ()
     is_certain: bool = True
 
     def as_offset(self) -> Offset:
@@ -138,7 +138,7 @@ class StoreReading:
     partitions: int | None = None
 
 
-class OffsetOddity(StrEnum):
+class OffsetAnomaly(StrEnum):
     """What was found. Each stays as it lies: nothing is dropped, and nothing is guessed."""
 
     VARIANTS = "variants"
@@ -175,16 +175,16 @@ class OffsetOddity(StrEnum):
 class OffsetFinding:
     """One odd thing: whose it is ("" where that can't be told), of which partition, and the records that show it."""
 
-    oddity: OffsetOddity
+    anomaly: OffsetAnomaly
     connector: str
     message: str
     partition: OffsetMap | None = None
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[StoredRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class OwnedOffsets:
-    """What one owner remembers.
+class OwnerOffsets:
+    """The offsets of one owner.
 
     `route` says how it was read: through REST, or from the stores named in `stores`. Then `stored` has the bytes and
     `findings` what is odd. `rest` is what REST said beside, None where it was not asked or did not answer. `connector`

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from seamark.changes.effect import Preview
-from seamark.changes.environment import World
+from seamark.changes.environment import Environment
 from seamark.connect.model import Connector
 from seamark.core.offsets import Offset, OffsetMap, Order
 from seamark.core.refs import Port
 from seamark.kafka.groups import GroupStatus
 from seamark.kafka.model import HeldRecord
-from seamark.offsets.model import CompletedOffsets, HeldOffset, OffsetWrite, StoreReading, TopicHolding
+from seamark.offsets.model import CompletedOffsets, CurrentOffset, OffsetWrite, StoreReading, TopicHolding
 
 if TYPE_CHECKING:
-    from seamark.changes.journal import Journal
-    from seamark.changes.plan import Planned
+    from seamark.changes.journal import JournalPort
+    from seamark.changes.plan import PlannedChange
     from seamark.changes.planner import Planner
     from seamark.connect.api import ConnectPort
     from seamark.connect.clusters import Clusters
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
     from seamark.groups.service import Groups
     from seamark.kafka.api import BrokersPort
-    from seamark.offsets.semantics import Meaning
+    from seamark.offsets.semantics import OffsetSemantics
     from seamark.offsets.stores.stores import OffsetStores
     from seamark.offsets.write.preview import SafetyOptions
 
 
-class PlanningWorld(World, Protocol):
+class PlanningEnvironment(Environment, Protocol):
     """The running systems as a plan of offsets reads them."""
 
     def kafka(self) -> BrokersPort:
@@ -65,7 +65,7 @@ PLANNING: Port[Planning] = Port("planning")
 class OffsetPort(Protocol):
     """What steps need of one connector's offsets: the stores that hold them, and both routes to write them."""
 
-    def read(self, partitions: Sequence[OffsetMap]) -> Sequence[HeldOffset]:
+    def read(self, partitions: Sequence[OffsetMap]) -> Sequence[CurrentOffset]:
         """What the stores hold of these partitions, in their order. Never REST's word alone, unless there is no other.
 
         Raises:
@@ -73,7 +73,7 @@ class OffsetPort(Protocol):
         """
         ...
 
-    def read_all(self) -> Sequence[HeldOffset]:
+    def read_all(self) -> Sequence[CurrentOffset]:
         """Everything that is held and not forgotten."""
         ...
 
@@ -92,7 +92,7 @@ class OffsetPort(Protocol):
         """Commit them for the group of a sink, which must be empty."""
         ...
 
-    def complete(self, held: Sequence[HeldOffset]) -> CompletedOffsets:
+    def complete(self, held: Sequence[CurrentOffset]) -> CompletedOffsets:
         """The same, with a record for each where its tasks would look for it: for those that have none yet."""
         ...
 
@@ -146,7 +146,7 @@ class OffsetSnapshot(OffsetPort, Protocol):
         ...
 
     @property
-    def meaning(self) -> Meaning:
+    def meaning(self) -> OffsetSemantics:
         """What its offsets mean."""
         ...
 
@@ -166,7 +166,7 @@ class OffsetSnapshots(Protocol):
 class RelocationPlans(Protocol):
     """Plans another offsets topic for a source."""
 
-    def plan(self, connector: Connector, topic: str | None, *, safety: SafetyOptions) -> Planned:
+    def plan(self, connector: Connector, topic: str | None, *, safety: SafetyOptions) -> PlannedChange:
         """Plan that a source stores its offsets in that topic; None is the topic of its workers."""
         ...
 
@@ -181,10 +181,10 @@ class OffsetDependencies:
     context: Context
     clusters: Clusters
     connectors: Connectors
-    world: PlanningWorld
+    world: PlanningEnvironment
     planner: Planner
     open_groups: Callable[[], Groups]
-    open_journal: Callable[[], Journal]
+    open_journal: Callable[[], JournalPort]
     open_relocations: Callable[[OffsetDependencies], RelocationPlans]
 
     def open_snapshot(self, connector: Connector) -> OffsetSnapshot:
@@ -192,7 +192,7 @@ class OffsetDependencies:
         return self.world.use(SNAPSHOTS).open(connector.cluster, connector.name, connector)
 
 
-class LeftOffsetsPort(Protocol):
+class OrphanedOffsetsPort(Protocol):
     """What steps need of the offsets that connectors left behind in the workers' topic of a cluster."""
 
     def read(self, owners: Collection[str]) -> Sequence[HeldRecord]:
@@ -218,5 +218,5 @@ OFFSETS: Port[OpenOffsets] = Port("offsets")
 
 SNAPSHOTS: Port[OffsetSnapshots] = Port("snapshots")
 
-LEFT_OFFSETS: Port[Callable[[str], LeftOffsetsPort]] = Port("left_offsets")
+LEFT_OFFSETS: Port[Callable[[str], OrphanedOffsetsPort]] = Port("left_offsets")
 """Opens what deleted connectors have left in the offsets topic of a Connect cluster."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seamark.changes.plan import Planned
+from seamark.changes.plan import PlannedChange
 from seamark.core.readings import Reading
 from seamark.core.refs import parse_owner
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
@@ -29,7 +29,7 @@ class OffsetPurges:
 
     def purge(
         self, owners: Sequence[str] = (), *, everything: bool = False, older_than_ms: int | None = None
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan that these connectors, or all that are gone, have left nothing. Each key gets a tombstone.
 
         Where nothing is left behind, or nothing that old, the plan is empty: it may be asked for every night.

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-from seamark.changes.action import take_last_look
-from seamark.changes.codec import Secret
-from seamark.changes.environment import World
+from seamark.changes.action import read_within_deadline
+from seamark.changes.codec import SecretConfig
+from seamark.changes.environment import Environment
 from seamark.connect.capability import Capability
 from seamark.connect.config import OWN_OFFSETS_TOPIC, find_group
 from seamark.connect.model import Connector, ConnectorStatus, State
@@ -36,7 +36,7 @@ class QuiesceMethod:
     notes: tuple[str, ...] = ()
 
 
-def choose_standing(connector: Connector, client: ConnectPort, *, settings: ConnectSettings) -> QuiesceMethod:
+def choose_quiesce_method(connector: Connector, client: ConnectPort, *, settings: ConnectSettings) -> QuiesceMethod:
     """The way for a connector that is there.
 
     Raises:
@@ -94,33 +94,35 @@ _LOOK_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What a connector is that Connect doesn't have yet: enough to find its offsets.
+class ConnectorSnapshot:
+    """Type and config of a connector that Connect doesn't have yet: enough to find its offsets.
 
     Plans and the journal hold it without literal secrets.
     """
 
     type: ConnectorType
-    config: Annotated[Mapping[str, str], Secret()] = field(repr=False)
+    config: Annotated[Mapping[str, str], SecretConfig()] = field(repr=False)
 
     def as_connector(self, cluster: str, name: str) -> Connector:
         """The connector, without a status."""
         return Connector(name, cluster, self.type, self.config)
 
 
-def build_kept(connector: Connector) -> Kept:
+def build_snapshot(connector: Connector) -> ConnectorSnapshot:
     """What is kept of a connector. Connect adds the name to its config, which is not part of it."""
-    return Kept(connector.type, {key: value for key, value in connector.config.items() if key != "name"})
+    return ConnectorSnapshot(connector.type, {key: value for key, value in connector.config.items() if key != "name"})
 
 
-def open_offsets(world: World, cluster: str, name: str, kept: Kept | None) -> OffsetPort:
+def open_offsets(world: Environment, cluster: str, name: str, kept: ConnectorSnapshot | None) -> OffsetPort:
     """The offsets of a connector that stands still."""
     if kept is None:
         return world.use(OFFSETS)(cluster, name)
     return world.use(OFFSETS)(cluster, name, kept=kept.as_connector(cluster, name))
 
 
-def refuse_moving(world: World, cluster: str, name: str, kept: Kept | None = None, *, is_checked: bool = False) -> None:
+def refuse_moving(
+    world: Environment, cluster: str, name: str, kept: ConnectorSnapshot | None = None, *, is_checked: bool = False
+) -> None:
     """Refuse to write the offsets of a connector that does not stand still, right before it is done.
 
     While somebody else's rebalance goes on a stopped connector shows UNASSIGNED too. That is waited for a little; where
@@ -128,20 +130,20 @@ def refuse_moving(world: World, cluster: str, name: str, kept: Kept | None = Non
     """
     subject = f"connector/{cluster}/{name}"
     if kept is not None:
-        take_last_look(world, subject, lambda: _require_gone_now(world, cluster, name))
+        read_within_deadline(world, subject, lambda: _require_gone_now(world, cluster, name))
         return
     patience_seconds = 0.0 if is_checked else _UNASSIGNED_SECONDS
-    status = take_last_look(world, subject, lambda: _read_settled(world, cluster, name, patience_seconds))
+    status = read_within_deadline(world, subject, lambda: _read_settled(world, cluster, name, patience_seconds))
     if status is None or not (is_checked and _is_unassigned(status)):
         require_stopped(status, subject)
 
 
-def _require_gone_now(world: World, cluster: str, name: str) -> None:
+def _require_gone_now(world: Environment, cluster: str, name: str) -> None:
     status, config = read_status(world, cluster, name), read_config(world, cluster, name)
     require_gone(status, config, f"connector/{cluster}/{name}")
 
 
-def _read_settled(world: World, cluster: str, name: str, seconds: float) -> ConnectorStatus | None:
+def _read_settled(world: Environment, cluster: str, name: str, seconds: float) -> ConnectorStatus | None:
     """The status, once somebody can tell what the connector is meant to do, or the time is over."""
     deadline = world.clock.now() + seconds
     while (status := read_status(world, cluster, name)) is not None and _is_unassigned(status):

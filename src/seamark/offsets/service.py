@@ -26,15 +26,15 @@ from seamark.errors import (
     UsageError,
 )
 from seamark.offsets.exports import HistoryEntry, OffsetComparison, OffsetExport, Orphan
-from seamark.offsets.model import OffsetFinding, OwnedOffsets, StoreReading
+from seamark.offsets.model import OffsetFinding, OwnerOffsets, StoreReading
 from seamark.offsets.read.orphans import build_orphan_offsets
 from seamark.offsets.read.rest_comparison import build_notes, build_rest_notes, compare_copy, compare_rest
 
 if TYPE_CHECKING:
-    from seamark.changes.plan import Planned
+    from seamark.changes.plan import PlannedChange
     from seamark.context import ConnectSettings, Context
     from seamark.offsets.port import OffsetDependencies
-    from seamark.offsets.read.export import Harvest, OffsetReader
+    from seamark.offsets.read.export import ExportAccumulator, OffsetReader
     from seamark.offsets.stores.stores import OffsetStores, OpenScan
     from seamark.offsets.write.preview import SafetyOptions, Tolerance
 
@@ -55,16 +55,16 @@ class OffsetVerbs:
         accept_zombies: bool = False,
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan that the records of sources are as Connect would have written them: of these, or of `everything`.
 
         Every spelling that a task may look for gets the same value, and every copy of it. `take` says whose, where
         they differ: `newest`, or the place of one as `of` shows it.
         """
-        from seamark.offsets.repair.plans import MendChoice, OffsetMends  # noqa: PLC0415
+        from seamark.offsets.repair.plans import RepairChoice, RepairPlanner  # noqa: PLC0415
 
-        choice = MendChoice(take, _build_safety(accept_zombies, tolerance, wait_seconds))
-        return OffsetMends(self._open_plan()).mend(owners, everything=everything, choice=choice)
+        choice = RepairChoice(take, _build_safety(accept_zombies, tolerance, wait_seconds))
+        return RepairPlanner(self._open_plan()).mend(owners, everything=everything, choice=choice)
 
     def purge(
         self,
@@ -72,7 +72,7 @@ class OffsetVerbs:
         *,
         everything: bool = False,
         older_than: float | str | timedelta | None = None,
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan that connectors which are gone have left nothing behind: these, or `everything` that is left.
 
         `older_than` is a length of time: what was written since stays.
@@ -99,7 +99,7 @@ class OffsetVerbs:
         accept_zombies: bool = False,
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan another place for an owner; exactly one of the first five says where.
 
         `to` is a map, a number, a time, `beginning`, and for sinks and groups `earliest` and `latest`. `back` is a
@@ -136,7 +136,7 @@ class OffsetVerbs:
         accept_zombies: bool = False,
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan that an owner forgets all its offsets, or those of some partitions. It then begins at its beginning."""
         from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
 
@@ -151,7 +151,7 @@ class OffsetVerbs:
         accept_zombies: bool = False,
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan that owners stand where an export says, or the JSON of `connect-offsets`; all of it without owners.
 
         Partitions that the file does not name stay as they are.
@@ -169,7 +169,7 @@ class OffsetVerbs:
         accept_zombies: bool = False,
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan that one owner stands where another does, with the keys as the target names them."""
         from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
 
@@ -178,7 +178,7 @@ class OffsetVerbs:
 
     def relocate(
         self, owner: str, topic: str | None, *, accept_zombies: bool = False, wait_seconds: float | None = None
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan that a source keeps its offsets in a topic of its own, and reads nothing again for it.
 
         Without a topic it goes back to that of its workers. The topic is made where it is not there.
@@ -201,7 +201,7 @@ class OffsetVerbs:
         accept_zombies: bool = False,
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan that owners stand where they stood at a moment: sources and sinks together, a lane for each.
 
         `owners` are NAME, CLUSTER/NAME, globs and group/NAME; `everything` is every connector. Where they stood is
@@ -213,11 +213,13 @@ class OffsetVerbs:
             RefusedError: nobody can tell where some of them stood; with `skip_unknown` those are left out, by name.
         """
         from seamark.offsets.move.targets import parse_time  # noqa: PLC0415
-        from seamark.offsets.restore.plans import BackTo, Moments  # noqa: PLC0415
+        from seamark.offsets.restore.plans import RestoreOptions, RestorePlanner  # noqa: PLC0415
 
-        back = BackTo(parse_time(moment), tuple(exports), by_record_time=by_record_time, skip_unknown=skip_unknown)
+        back = RestoreOptions(
+            parse_time(moment), tuple(exports), by_record_time=by_record_time, skip_unknown=skip_unknown
+        )
         safety = _build_safety(accept_zombies, tolerance, wait_seconds)
-        return Moments(self._open_plan()).plan(
+        return RestorePlanner(self._open_plan()).plan(
             owners, back, everything=everything, partitions=partitions, safety=safety
         )
 
@@ -255,7 +257,7 @@ class Offsets(OffsetVerbs):
         self._connectors = connectors
         self._stores = stores
 
-    def of(self, owner: str, *, route: Route | str | None = None) -> OwnedOffsets:
+    def of(self, owner: str, *, route: Route | str | None = None) -> OwnerOffsets:
         """The offsets of the connector NAME or CLUSTER/NAME, or of the consumer group group/NAME.
 
         They are read from the store, with their bytes, and REST is asked beside it. Where the store can't be reached,
@@ -330,7 +332,7 @@ class Offsets(OffsetVerbs):
 
         return OffsetReader(self._clusters, self._stores())
 
-    def _build_export(self, harvest: Harvest) -> OffsetExport:
+    def _build_export(self, harvest: ExportAccumulator) -> OffsetExport:
         return OffsetExport(
             time=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             source=self._stores().describe(),
@@ -366,7 +368,7 @@ class Offsets(OffsetVerbs):
                 held[owner] = self.of(owner).offsets
         return held
 
-    def _read_store(self, connector: Connector, *, is_alone: bool) -> OwnedOffsets:
+    def _read_store(self, connector: Connector, *, is_alone: bool) -> OwnerOffsets:
         stores = self._stores().find(connector)
         before = None if is_alone else self._ask_rest(connector)
         first, notes = stores.read_first(connector.name)
@@ -383,7 +385,7 @@ class Offsets(OffsetVerbs):
             rest, found = self._compare(connector, first, before)
             findings += found
         offsets = tuple(found.as_offset() for found in first.offsets)
-        return OwnedOffsets(
+        return OwnerOffsets(
             owner=connector.owner,
             connector=connector,
             offsets=offsets,
@@ -415,11 +417,11 @@ class Offsets(OffsetVerbs):
         except SeamarkError as error:
             return error
 
-    def _read_rest(self, connector: Connector, *, why: str = "") -> OwnedOffsets:
+    def _read_rest(self, connector: Connector, *, why: str = "") -> OwnerOffsets:
         offsets = self._clusters.client(connector.cluster).read_offsets(connector.name)
         notes = build_notes(connector, offsets, worker_group=self._worker_group(connector))
         rest = build_rest_notes(connector, offsets)
-        return OwnedOffsets(
+        return OwnerOffsets(
             owner=connector.owner,
             connector=connector,
             offsets=offsets,
@@ -427,7 +429,7 @@ class Offsets(OffsetVerbs):
             rest=offsets,
         )
 
-    def _read_group(self, owner: str) -> OwnedOffsets:
+    def _read_group(self, owner: str) -> OwnerOffsets:
         name = read_group_name(owner)
         reading = self._stores().find_group(name).read()
         if not reading.offsets:
@@ -440,7 +442,7 @@ class Offsets(OffsetVerbs):
             )
         return build_orphan_offsets(owner, reading)
 
-    def _read_gone(self, owner: str, missing: NotFoundError) -> OwnedOffsets:
+    def _read_gone(self, owner: str, missing: NotFoundError) -> OwnerOffsets:
         """What a connector that is gone has left in the workers' store; the error where that is nothing."""
         cluster, name = self._connectors.split_owner(owner)
         for where in (cluster,) if cluster is not None else self._clusters.names:

@@ -12,7 +12,7 @@ from seamark.connectors.views import build_heading
 from seamark.core.offsets import Certainty, Offset
 from seamark.core.readings import Reading
 from seamark.offsets.exports import SourceLag
-from seamark.offsets.model import Evidence, OffsetFinding, OwnedOffsets, StoredOffset
+from seamark.offsets.model import OffsetFinding, OwnerOffsets, StoredOffset, StoredRecord
 from seamark.report.listing import Column, Listing, View
 from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Screen, Span, Style, line
@@ -90,7 +90,7 @@ class Row:
     """One offset of the table: with its record where it came from a store that has records."""
 
     offset: Offset
-    evidence: Evidence | None = None
+    evidence: StoredRecord | None = None
     is_certain: bool = True
 
 
@@ -123,7 +123,7 @@ def _build_stored_listing(now: datetime) -> Listing[Row]:
     return dataclasses.replace(PLAIN, columns=(*PLAIN.columns, *more))
 
 
-def build_offsets_view(owned: OwnedOffsets, *, raw: bool = False, now: datetime | None = None) -> View[Row]:
+def build_offsets_view(owned: OwnerOffsets, *, raw: bool = False, now: datetime | None = None) -> View[Row]:
     """The offsets of an owner, how they were read, and what is odd about them; with `raw` every record's bytes."""
     moment = now or datetime.now(UTC)
     if owned.stored:
@@ -143,7 +143,7 @@ def build_offsets_view(owned: OwnedOffsets, *, raw: bool = False, now: datetime 
 def build_finding(finding: OffsetFinding) -> dict[str, Any]:
     """A finding for programs."""
     return {
-        "finding": finding.oddity.value,
+        "finding": finding.anomaly.value,
         "connector": finding.connector,
         "partition": None if finding.partition is None else dict(finding.partition),
         "message": finding.message,
@@ -151,7 +151,7 @@ def build_finding(finding: OffsetFinding) -> dict[str, Any]:
     }
 
 
-def build_evidence(found: Evidence) -> dict[str, Any]:
+def build_evidence(found: StoredRecord) -> dict[str, Any]:
     """A record for programs, its bytes in base64."""
     return {
         "store": found.store,
@@ -170,20 +170,20 @@ def render_finding(finding: OffsetFinding, *, raw: bool = False) -> list[Line]:
     about = f"{render_partition(Offset(finding.partition, None))}: " if finding.partition is not None else ""
     whose = f"{finding.connector} " if finding.connector and finding.partition is None else ""
     lines = [
-        line(Span("! ", Style.WARN), Span(finding.oddity.value, Style.STRONG), f"  {whose}{about}{finding.message}")
+        line(Span("! ", Style.WARN), Span(finding.anomaly.value, Style.STRONG), f"  {whose}{about}{finding.message}")
     ]
-    if raw or not finding.oddity.startswith("rest-"):
+    if raw or not finding.anomaly.startswith("rest-"):
         lines += [line(f"    {render_record(found)}") for found in finding.evidence]
     return lines
 
 
-def render_record(found: Evidence) -> str:
+def render_record(found: StoredRecord) -> str:
     """A record on one line: where it lies, when it was written, its bytes."""
     when = "" if found.timestamp_ms is None else f" {render_time(_moment(found.timestamp_ms))}"
     return f"{found.place}{when} {render_bytes_of(found.key)} → {render_bytes_of(found.value)}"
 
 
-def _build_body(owned: OwnedOffsets, listing: Listing[Row], rows: Sequence[Row], *, raw: bool) -> dict[str, Any]:
+def _build_body(owned: OwnerOffsets, listing: Listing[Row], rows: Sequence[Row], *, raw: bool) -> dict[str, Any]:
     body: dict[str, Any] = {
         "route": owned.route,
         "stores": list(owned.stores),
@@ -202,7 +202,7 @@ def _build_body(owned: OwnedOffsets, listing: Listing[Row], rows: Sequence[Row],
 
 
 def _build_lines(
-    owned: OwnedOffsets, listing: Listing[Row], rows: Sequence[Row], screen: Screen, *, raw: bool
+    owned: OwnerOffsets, listing: Listing[Row], rows: Sequence[Row], screen: Screen, *, raw: bool
 ) -> list[Line]:
     count = render_count(len(rows), "offset")
     route = f"from {', '.join(owned.stores)}" if owned.stores else f"through {owned.route}"
@@ -232,7 +232,7 @@ def _build_lines(
     return [*lines, *(line(Span("! ", Style.WARN), note) for note in owned.notes)]
 
 
-def _find_records(owned: OwnedOffsets) -> list[Evidence]:
+def _find_records(owned: OwnerOffsets) -> list[StoredRecord]:
     stored: tuple[StoredOffset, ...] = (*owned.stored, *owned.forgotten)
     return [record for found in stored for record in (found.evidence, *found.others) if record.key is not None]
 

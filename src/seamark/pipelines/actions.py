@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 from seamark.changes.action import Reads, StandaloneStep, StepSeen, action_kind, needs_permission
-from seamark.changes.effect import Effect, FieldChange, Sign
-from seamark.changes.environment import World
+from seamark.changes.effect import ChangeKind, Effect, FieldChange
+from seamark.changes.environment import Environment
 from seamark.changes.history import find_acts, read_past
-from seamark.changes.journal import Journal
+from seamark.changes.journal import JournalPort
 from seamark.changes.locks import find_pipeline, pipeline_lock
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, step_kind
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.core.refs import Port, build_pipeline_owner
 from seamark.core.strict_json import VERSION_FIELD, StoredFormat, check_format
 from seamark.errors import JournalError
@@ -59,21 +59,21 @@ class RegisterPipeline(StandaloneStep):
     def build_effect(self, seen: StepSeen) -> Effect:
         before, after = seen.intent.before or {}, seen.intent.after or {}
         if not after:
-            return Effect(Sign.DELETE, self.subject, "forget: its table and its offsets stay")
+            return Effect(ChangeKind.DELETE, self.subject, "forget: its table and its offsets stay")
         words = f"register: {after.get('topic')} → {after.get('table')}"
         if not before:
-            return Effect(Sign.CREATE, self.subject, words)
+            return Effect(ChangeKind.CREATE, self.subject, words)
         changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
         fields = tuple(FieldChange(key, _spell(before.get(key)), _spell(after.get(key))) for key in changed)
-        return Effect(Sign.CHANGE, self.subject, f"{words}; a run takes it when it begins", fields)
+        return Effect(ChangeKind.CHANGE, self.subject, f"{words}; a run takes it when it begins", fields)
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         return Intent(before=world.use(REGISTERED)().get(self.name), after=self.body)
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del world, intent
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del world, intent
         return Observed.AFTER
 
@@ -90,7 +90,7 @@ FORMAT = StoredFormat("registered pipeline", 3)
 _PLACES = ("database", "lake")
 
 
-def read_registered(journal: Callable[[], Journal]) -> dict[str, Any]:
+def read_registered(journal: Callable[[], JournalPort]) -> dict[str, Any]:
     """What is registered, by name. The newest change of a pipeline counts, whichever spec it came from.
 
     Only changes that held the lock of a pipeline are read.
@@ -130,7 +130,7 @@ def read_body(name: str, body: Mapping[str, Any]) -> DesiredLanding:
         target = _read_target(body)
         read = {VERSION_FIELD, *_PLACES, target.place}
         fields = {key: value for key, value in body.items() if key not in read}
-        place = Place(_describe(name))
+        place = FileLocation(_describe(name))
         names = {key: tuple(body[key]) for key in ("key", "order")}
         letters = None if body["dead_letters"] is None else DesiredDeadLetters(**body["dead_letters"])
         more = {"place": place, "columns": columns, "dead_letters": letters, "target": target}

@@ -13,7 +13,7 @@ from typing import Any
 
 from seamark.core import strict_json as strict
 from seamark.errors import RefusedError, SeamarkError
-from seamark.kafka_sink.routing import Placement, Probe, Rule
+from seamark.kafka_sink.routing import Partitioner, Placement, Probe
 from seamark.tables.definition import Landing
 
 _KEYS = ("rule", "partitions", "before", "grown_at")
@@ -27,7 +27,7 @@ class Binding:
     partitions; records of a partition before its offset in `grown_at` were placed among these.
     """
 
-    rule: Rule | None
+    rule: Partitioner | None
     partitions: int
     before: int = 0
     grown_at: Mapping[int, int] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Binding:
             for pair in strict.read_list(fields["grown_at"], what="grown_at")
         ]
         return cls(
-            None if fields["rule"] is None else strict.read_word(fields["rule"], words=Rule, what="a rule"),
+            None if fields["rule"] is None else strict.read_word(fields["rule"], words=Partitioner, what="a rule"),
             strict.read_count(fields["partitions"], what="partitions"),
             before=strict.read_count(fields["before"], what="before"),
             grown_at={

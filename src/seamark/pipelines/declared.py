@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.errors import NotFoundError, SpecError, UsageError
-from seamark.kafka.model import Edge
+from seamark.kafka.model import OffsetSpec
 from seamark.tables.definition import DEFAULT_MAX, DeadLetters, Format, LandColumn, Landing, Mode
 from seamark.tables.model import DEFAULT_TOMBSTONE_SECONDS
-from seamark.tables.registry import Table, Technology, find_technology, open_registry
+from seamark.tables.registry import PipelineTable, Technology, find_technology, open_registry
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -52,7 +52,7 @@ class DesiredLanding:
     """
 
     name: str
-    place: Place
+    place: FileLocation
     topic: str
     table: str
     columns: tuple[DesiredColumn, ...]
@@ -79,14 +79,14 @@ class _Start(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class PipelineSpec:
     """A landing, and how it is run. `where` is the name of its store in the context, and `settings` are the store's."""
 
     landing: Landing
-    place: Place
+    place: FileLocation
     where: str
     settings: Any = field(repr=False)
-    start: Edge = Edge.EARLIEST
+    start: OffsetSpec = OffsetSpec.EARLIEST
     every_seconds: float | None = None
     records: int | None = None
 
@@ -95,14 +95,14 @@ class Declared:
         """The technology of its table."""
         return find_technology(self.landing.store)
 
-    def open_table(self) -> Table:
+    def open_table(self) -> PipelineTable:
         """Return its table, for plans. Secrets are looked up when the table is read."""
         return self.technology.open_table(self.settings, self.landing)
 
 
 def choose_declared(
     context: Context, landings: Iterable[DesiredLanding], *, names: Sequence[str], missing: str, hint: str
-) -> tuple[Declared, ...]:
+) -> tuple[PipelineSpec, ...]:
     """Those of the landings that are named, or all, each checked. `missing` and `hint` say that one is not there."""
     known = {one.name: one for one in landings}
     for name in names:
@@ -112,7 +112,7 @@ def choose_declared(
     return tuple(build_declared(context, known[name]) for name in (names or known))
 
 
-def build_declared(context: Context, desired: DesiredLanding) -> Declared:
+def build_declared(context: Context, desired: DesiredLanding) -> PipelineSpec:
     """A landing of a file, with every word checked. An error says where it stands."""
     try:
         technology = open_registry().find_place(desired.target.place)
@@ -132,12 +132,12 @@ def build_declared(context: Context, desired: DesiredLanding) -> Declared:
             order=desired.order,
             tombstone_seconds=DEFAULT_TOMBSTONE_SECONDS if desired.tombstones is None else int(desired.tombstones),
         )
-        start = Edge(_read_word(desired.start, _Start, what="start"))
+        start = OffsetSpec(_read_word(desired.start, _Start, what="start"))
     except UsageError as error:
         raise SpecError(
             f"pipeline {desired.name}: {error.message}", cause=str(desired.place), hint=error.hint
         ) from None
-    return Declared(
+    return PipelineSpec(
         landing,
         desired.place,
         desired.target.name,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seamark.core.files import write_whole
+from seamark.core.files import write_atomically
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class LandMetrics:
         if self._file is None:
             return
         try:
-            write_whole(self.render().encode(), self._file, mode=_MODE)
+            write_atomically(self.render().encode(), self._file, mode=_MODE)
         except OSError as error:
             # The rows are landed. A full disk of the one who watches is no reason to stop.
             _LOGGER.warning("%s can't be written: %s", self._file, error.strerror)

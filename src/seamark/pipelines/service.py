@@ -11,7 +11,7 @@ from seamark.changes.permissions import build_access, check_permission
 from seamark.errors import NotFoundError
 from seamark.pipelines.actions import read_body
 from seamark.pipelines.binding import check_bindable
-from seamark.pipelines.declared import Declared, choose_declared
+from seamark.pipelines.declared import PipelineSpec, choose_declared
 from seamark.pipelines.status import LandPlan, build_standings
 from seamark.policy.permissions import Access, Permission
 from seamark.report.listing import Column, Listing, View
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from seamark.pipelines.binding import OnWait
     from seamark.pipelines.declared import DesiredLanding
     from seamark.pipelines.spark_job import OnBatch, OnProgress
-    from seamark.tables.model import Entry
+    from seamark.tables.model import LedgerEntry
 
 
-def list_table_files(declared: Declared) -> Sequence[FilePart]:
+def list_table_files(declared: PipelineSpec) -> Sequence[FilePart]:
     """How many files each date has."""
     return declared.open_table().list_files()
 
 
-def compact_table(declared: Declared, access: Access) -> tuple[int, int]:
+def compact_table(declared: PipelineSpec, access: Access) -> tuple[int, int]:
     """Write small files together. Returns how many files became how many.
 
     Raises:
@@ -80,7 +80,7 @@ class Landings:
 
     def declared(
         self, paths: Sequence[Path] = (), *, names: Sequence[str] = (), allow_python: bool = False
-    ) -> tuple[Declared, ...]:
+    ) -> tuple[PipelineSpec, ...]:
         """The landings of these files, without files those that were applied; or those of them that are named."""
         if paths:
             return choose_declared(
@@ -98,7 +98,7 @@ class Landings:
             hint="apply the files that declare it, or name them: -f PATH",
         )
 
-    def plan(self, declared: Declared) -> LandPlan:
+    def plan(self, declared: PipelineSpec) -> LandPlan:
         """What a run would do, and how far the landing is. Nothing is changed."""
         table = declared.open_table()
         topic = self._read_topic(declared)
@@ -125,7 +125,7 @@ class Landings:
         on_progress: OnProgress | None = None,
         on_wait: OnWait | None = None,
         stop: threading.Event | None = None,
-    ) -> tuple[Entry, ...]:
+    ) -> tuple[LedgerEntry, ...]:
         """Make the table fit, and land. A landing with `every` goes on until `stop`, unless it is not to be endless.
 
         Raises:
@@ -160,7 +160,7 @@ class Landings:
                 stop=stop,
             )
 
-    def _read_topic(self, declared: Declared) -> TopicStatus:
+    def _read_topic(self, declared: PipelineSpec) -> TopicStatus:
         name = declared.landing.topic
         reading = self._kafka().read_topics([name])
         for error in reading.failures.values():

@@ -289,7 +289,7 @@ def _as_text(values: pa.Array) -> pa.Array:
     return values if _is_string(values.type) else pc.cast(values, pa.string())
 
 
-class RowLines:
+class CopyLineIndex:
     """The offsets of the rows of one COPY, by the lines of its text."""
 
     def __init__(self) -> None:

@@ -20,12 +20,12 @@ from seamark.pipelines.spark_frame import KEY, PARTITION, REASON, TIMESTAMP, VAL
 from seamark.spark.sessions import active_session, register_sink
 from seamark.tables.definition import Landing
 from seamark.tables.delta.files import DataFile
-from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.maintenance import enter_landing
 from seamark.tables.delta.schema import require_fit
 from seamark.tables.delta.table import LakeTable, Position
 from seamark.tables.delta.technology import DATE_COLUMN, DEAD_LETTER, find_lake_type
-from seamark.tables.model import OFFSET, Entry, Step
+from seamark.tables.model import OFFSET, LedgerAdvance, LedgerEntry
 
 _TURNED = "seamark_turned_"
 _ZONE = "spark.sql.session.timeZone"
@@ -112,7 +112,7 @@ def _build_letter(landing: Landing) -> Column:
 class LakeTarget:
     """Where `run_landing` lands in a lake."""
 
-    def __init__(self, landing: Landing, lake: LakePlace) -> None:
+    def __init__(self, landing: Landing, lake: TableLocation) -> None:
         self._landing = landing
         self._lake = lake
         self._table = LakeTable(lake.below(landing.table), owner=landing.owner)
@@ -127,11 +127,11 @@ class LakeTarget:
         register_sink(spark, LakeSink)
         enter_landing(self._lake, self._landing.owner, table=self._landing.table)
 
-    def read(self) -> dict[tuple[str, int], Entry]:
+    def read(self) -> dict[tuple[str, int], LedgerEntry]:
         """What the last commit says."""
         return self._table.read_position().entries
 
-    def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
+    def claim(self, firsts: Iterable[LedgerEntry]) -> list[LedgerEntry]:
         """Begin where the table stands. Nobody is kept out: of two runs the one that commits first has its batch.
 
         A partition that the table does not know is entered at once: a next run must begin there too, also where this
@@ -143,7 +143,7 @@ class LakeTarget:
             found = self._seen.entries
         return [found[first.key] for first in wanted]
 
-    def watch(self, entries: Sequence[Entry]) -> None:  # noqa: ARG002 - they have one place
+    def watch(self, entries: Sequence[LedgerEntry]) -> None:  # noqa: ARG002 - they have one place
         """Another commit says that somebody has landed or moved them. Ours is said anew before Delta cleans it away."""
         with self._committing:
             if self._seen is not None:
@@ -157,7 +157,7 @@ class LakeTarget:
         """The columns of the table, and what is told of each record."""
         return build_lake_frame(records, self._landing)
 
-    def land(self, rows: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
+    def land(self, rows: DataFrame, steps: Sequence[LedgerAdvance], *, number: int, folder: Path) -> BatchLanded:
         """Write the files of a batch, and commit them."""
         if not steps:
             # Spark begins with a batch even where there is nothing to read.

@@ -15,12 +15,12 @@ from pyspark.sql.types import StructType
 
 from seamark.core import strict_json as strict
 from seamark.errors import RejectedError, UnreachableError, UsageError
-from seamark.kafka_sink.spark import tell
+from seamark.kafka_sink.spark import keep_error_details
 from seamark.pipelines.bad_records import BadRecords, build_refusal
 from seamark.pipelines.spark_frame import PARTITION, REASON
 from seamark.tables.definition import Landing
 from seamark.tables.delta.files import DataFile, TableWriter
-from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.schema import build_file_schema, build_table_schema
 from seamark.tables.delta.technology import DATE_COLUMN
 from seamark.tables.model import OFFSET
@@ -48,21 +48,21 @@ class LakeSink(DataSource):
         """The name for `format`."""
         return "seamark.lake"
 
-    @tell
+    @keep_error_details
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: ARG002 - Spark's words
         """The writer of one batch."""
         if overwrite:
             raise UsageError("a landing overwrites nothing", hint='mode("append")')
         return LakeWriter(
             Landing.from_dict(strict.read_json(self.options["landing"], what="a landing")),
-            LakePlace.from_json(self.options[PLACE_OPTION]),
+            TableLocation.from_json(self.options[PLACE_OPTION]),
             told=self.options["told"],
             offsets=int(self.options["offsets"]),
             spent=int(self.options["spent"]),
         )
 
 
-def build_options(landing: Landing, place: LakePlace, *, told: Path, offsets: int, spent: int) -> dict[str, str]:
+def build_options(landing: Landing, place: TableLocation, *, told: Path, offsets: int, spent: int) -> dict[str, str]:
     """The options that `LakeSink` reads.
 
     Args:
@@ -86,12 +86,12 @@ class LakeWriter(DataSourceArrowWriter):
     """Writes the tasks of one batch."""
 
     landing: Landing
-    place: LakePlace = field(repr=False)
+    place: TableLocation = field(repr=False)
     told: str
     offsets: int
     spent: int
 
-    @tell
+    @keep_error_details
     def write(self, iterator: Iterator[pa.RecordBatch]) -> FilesMessage:
         """Write the files of one task, on an executor.
 
@@ -131,7 +131,7 @@ class LakeWriter(DataSourceArrowWriter):
         bad.end()
         return FilesMessage(tuple(writer.close()), bad.records, bad.dead, dict(bad.reasons))
 
-    @tell
+    @keep_error_details
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Tell the driver's own process which files count: this runs in another one."""
         found = [one for one in messages if isinstance(one, FilesMessage)]

@@ -26,7 +26,7 @@ from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 
 from seamark.errors import SeamarkError, UnreachableError, UsageError
 from seamark.kafka import Brokers
-from seamark.kafka.model import Edge
+from seamark.kafka.model import OffsetSpec
 from seamark.kafka_sink.spark import BatchLimit
 from seamark.pipelines.binding import PATIENCE_SECONDS, Binding, OnWait, Outage, check_growth, find_binding
 from seamark.pipelines.progress import OBSERVED, BatchLanded, LandProgress, build_progress
@@ -34,7 +34,7 @@ from seamark.pipelines.spark_topic import LandTopic
 from seamark.spark.sessions import branch
 from seamark.spark.settings import build_source_client, build_source_options
 from seamark.tables.definition import Landing
-from seamark.tables.model import Entry, Step
+from seamark.tables.model import LedgerAdvance, LedgerEntry
 from seamark.tables.registry import find_technology
 
 
@@ -48,13 +48,13 @@ class LandTarget(Protocol):
     def prepare(self, spark: SparkSession) -> None:
         """Make what is needed to begin."""
 
-    def read(self) -> dict[tuple[str, int], Entry]:
+    def read(self) -> dict[tuple[str, int], LedgerEntry]:
         """The offsets that are held, by the topic's id and the partition."""
 
-    def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
+    def claim(self, firsts: Iterable[LedgerEntry]) -> list[LedgerEntry]:
         """Take partitions; one that is not held begins as it stands in `firsts`."""
 
-    def watch(self, entries: Sequence[Entry]) -> None:
+    def watch(self, entries: Sequence[LedgerEntry]) -> None:
         """Look whether these are still held.
 
         Raises:
@@ -68,7 +68,7 @@ class LandTarget(Protocol):
     def build_rows(self, records: DataFrame) -> DataFrame:
         """The rows of the topic's records, as `land` takes them."""
 
-    def land(self, rows: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
+    def land(self, rows: DataFrame, steps: Sequence[LedgerAdvance], *, number: int, folder: Path) -> BatchLanded:
         """Land a batch of rows. Afterwards every step is done, or it raises.
 
         Raises:
@@ -182,13 +182,13 @@ def run_landing(
     *,
     every_seconds: float | None = None,
     records: int = DEFAULT_RECORDS,
-    start: Edge = Edge.EARLIEST,
+    start: OffsetSpec = OffsetSpec.EARLIEST,
     on_batch: OnBatch | None = None,
     on_progress: OnProgress | None = None,
     on_wait: OnWait | None = None,
     patience_seconds: float = PATIENCE_SECONDS,
     stop: threading.Event | None = None,
-) -> tuple[Entry, ...]:
+) -> tuple[LedgerEntry, ...]:
     """Land what is there now; with `every_seconds`, go on until `stop` is set. Gives what the ledger says then.
 
     Once it has begun, an outage of database, lake or brokers is waited out, up to `patience_seconds`; `on_wait` is
@@ -217,7 +217,7 @@ def run_landing(
                 run.stream(every_seconds, stop)
             except _Grown:
                 # What came to new partitions before we knew of them counts too.
-                start = Edge.EARLIEST
+                start = OffsetSpec.EARLIEST
                 continue
             except Exception as error:
                 # What can't be reached when a run begins is probably wrong in its settings.
@@ -259,7 +259,7 @@ class _Run:
         self._is_idle = threading.Event()
         self._is_idle.set()
         self.target = _open_target(landing, ends)
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, LedgerEntry] = {}
         # How many partitions the topic had when they were taken, and what is to be landed before its new ones.
         self._partitions = 0
         self._first: Mapping[int, int] = {}
@@ -270,7 +270,7 @@ class _Run:
         self.target.prepare(self._spark)
         self._spark = branch(self._spark, _CONFS)
 
-    def take(self, start: Edge) -> None:
+    def take(self, start: OffsetSpec) -> None:
         """Take all partitions of the topic."""
         known = self.target.read()
         firsts = self._topic.read_firsts(known, start=start)
@@ -280,7 +280,7 @@ class _Run:
             firsts = self._bind(firsts, known)
         self.entries = {one.partition: one for one in self.target.claim(firsts)}
 
-    def _bind(self, firsts: list[Entry], known: Mapping[tuple[str, int], Entry]) -> list[Entry]:
+    def _bind(self, firsts: list[LedgerEntry], known: Mapping[tuple[str, int], LedgerEntry]) -> list[LedgerEntry]:
         """Have keys checked, and leave new partitions out until the former ones are landed to their ends of now.
 
         A key that moved to a new partition has its former records in a partition that was there before.
@@ -396,7 +396,7 @@ class _Run:
         # Before any row: the ends may be those of a topic that was made anew, and has as many records as the former.
         is_grown = self._topic.count_partitions() > self._partitions
         steps = [
-            Step(entry, ends[partition])
+            LedgerAdvance(entry, ends[partition])
             for partition, entry in self.entries.items()
             if ends[partition] > entry.next_offset
         ]

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from seamark.core import strict_json as strict
 from seamark.errors import RefusedError, RejectedError, UsageError
 from seamark.kafka_sink.inputs import read_whole
-from seamark.kafka_sink.spark import tell
+from seamark.kafka_sink.spark import keep_error_details
 from seamark.pipelines.bad_records import BadRecords, WrittenLetters, build_refusal
 from seamark.pipelines.binding import Binding
 from seamark.pipelines.progress import BatchLanded
@@ -29,7 +29,7 @@ from seamark.pipelines.spark_checks import (
     LETTER,
     BatchSpool,
     ColumnCheck,
-    RowLines,
+    CopyLineIndex,
     build_check,
     build_letters,
     judge,
@@ -39,8 +39,8 @@ from seamark.pipelines.spark_checks import (
 from seamark.pipelines.spark_frame import PARTITION, REASON, build_land_frame, check_bound
 from seamark.spark.sessions import active_session, register_sink
 from seamark.tables.definition import Landing
-from seamark.tables.model import OFFSET, Entry, Step
-from seamark.tables.postgres.stage_checks import MOST, Refusals, SavepointsSpentError, find_refused
+from seamark.tables.model import OFFSET, LedgerAdvance, LedgerEntry
+from seamark.tables.postgres.stage_checks import MOST, Refusals, SavepointsSpentError, bisect_rejected_rows
 from seamark.tables.postgres.table import Landed, Refusal
 from seamark.tables.postgres.technology import (
     URL_OPTION,
@@ -56,7 +56,7 @@ Choose = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 def write_rows(
-    landing: Landing, sink: RowSink, batches: Iterable[pa.RecordBatch], *, step: Step, spent: int = 0
+    landing: Landing, sink: RowSink, batches: Iterable[pa.RecordBatch], *, step: LedgerAdvance, spent: int = 0
 ) -> None:
     """Hand the batches of one range to the database.
 
@@ -94,7 +94,7 @@ class RowWriter:
         Raises:
             RejectedError: A record can't be a row.
         """
-        lines = RowLines()
+        lines = CopyLineIndex()
         refusal = self._sink.copy(self._list_texts(batches, lines))
         if refusal is not None:
             offset = None if refusal.line is None else lines.find(refusal.line)
@@ -107,7 +107,7 @@ class RowWriter:
         for offset, reason in refused:
             raise build_refusal(self._landing, self._name(offset), reason=reason)
 
-    def _list_texts(self, batches: Iterable[pa.RecordBatch], lines: RowLines) -> Iterator[bytes]:
+    def _list_texts(self, batches: Iterable[pa.RecordBatch], lines: CopyLineIndex) -> Iterator[bytes]:
         """The batches as CSV. `lines` gets to know them, for the database tells of a line only."""
         for batch in filter(len, batches):
             if batch.column(REASON).null_count < batch.num_rows:
@@ -233,7 +233,7 @@ class DeadLetterWriter:
         """Copy chosen rows that were not refused yet. A row that PostgreSQL can't take is refused, and left out."""
         names = self._staged if into_stage else self._columns
 
-        def copy(first: int, end: int | None, lines: RowLines, *, is_sure: bool = False) -> Refusal | None:
+        def copy(first: int, end: int | None, lines: CopyLineIndex, *, is_sure: bool = False) -> Refusal | None:
             texts = (
                 build_lines(rows, names, lines)
                 for batch in spool.read()
@@ -243,14 +243,14 @@ class DeadLetterWriter:
                 return None
             return self._sink.copy(chain([head], texts), into_stage=into_stage, is_sure=is_sure)
 
-        while (refusal := copy(first, end, lines := RowLines())) is not None:
+        while (refusal := copy(first, end, lines := CopyLineIndex())) is not None:
             offset = None if refusal.line is None else lines.find(refusal.line)
             if offset is None:
-                self._halve(lines.find_ends(), lambda low, high: copy(low, high, RowLines()))
+                self._halve(lines.find_ends(), lambda low, high: copy(low, high, CopyLineIndex()))
                 return
             # PostgreSQL has read all rows before that line, and has taken them where nothing is checked at the end.
             if into_stage or not self._sink.checks_late:
-                copy(first, offset, RowLines(), is_sure=True)
+                copy(first, offset, CopyLineIndex(), is_sure=True)
             else:
                 self._load(spool, choose, into_stage=into_stage, first=first, end=offset)
             self._refuse([(offset, refusal.reason)])
@@ -264,7 +264,7 @@ class DeadLetterWriter:
             refusal = copy(first + low, first + high)
             return None if refusal is None else refusal.reason
 
-        self._refuse((first + place, reason) for place, reason in find_refused(last + 1 - first, take))
+        self._refuse((first + place, reason) for place, reason in bisect_rejected_rows(last + 1 - first, take))
 
     def _refuse(self, found: Iterable[tuple[int, str]]) -> None:
         counts: Counter[str] = Counter()
@@ -308,7 +308,7 @@ def build_csv(batch: pa.RecordBatch) -> bytes:
     return text
 
 
-def build_lines(batch: pa.RecordBatch, names: list[str], lines: RowLines) -> bytes:
+def build_lines(batch: pa.RecordBatch, names: list[str], lines: CopyLineIndex) -> bytes:
     """Build the CSV of some columns, and note which line is which record."""
     text = build_csv(batch.select(names))
     lines.add(batch.select(list(dict.fromkeys([*names, OFFSET]))), text)
@@ -361,7 +361,7 @@ class LandingSink(DataSource):
         """The name for `format`."""
         return "seamark.landing"
 
-    @tell
+    @keep_error_details
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: ARG002 - Spark's words
         """The writer of one batch."""
         if overwrite:
@@ -369,7 +369,7 @@ class LandingSink(DataSource):
         steps = strict.read_list(strict.read_json(self.options["steps"], what="steps"), what="steps")
         return LandingWriter(
             Landing.from_dict(strict.read_json(self.options["landing"], what="a landing")),
-            steps={entry[2]: Step(Entry(*entry), end) for entry, end in steps},
+            steps={entry[2]: LedgerAdvance(LedgerEntry(*entry), end) for entry, end in steps},
             url=self.options[URL_OPTION],
             counts=self.options.get("counts", ""),
             binding=_read_binding(self.options.get("binding", "")),
@@ -379,7 +379,7 @@ class LandingSink(DataSource):
 
 def build_options(
     landing: Landing,
-    steps: Sequence[Step],
+    steps: Sequence[LedgerAdvance],
     *,
     url: str,
     counts: Path,
@@ -403,13 +403,13 @@ class LandingWriter(DataSourceArrowWriter):
     """Writes the tasks of one batch."""
 
     landing: Landing
-    steps: Mapping[int, Step]
+    steps: Mapping[int, LedgerAdvance]
     url: str = field(repr=False)
     counts: str = ""
     binding: Binding | None = None
     spent: int = 0
 
-    @tell
+    @keep_error_details
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RangeMessage:
         """Land one range, on an executor."""
         batches = (batch for batch in read_whole(iterator) if batch.num_rows)
@@ -439,7 +439,7 @@ class LandingWriter(DataSourceArrowWriter):
             return RangeMessage(partition, refusal=(error.message, error.cause, error.hint))
         return RangeMessage(partition, landed)
 
-    @tell
+    @keep_error_details
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Tell the driver's own process what was landed: this runs in another one."""
         found = [one for one in messages if isinstance(one, RangeMessage) and one.partition is not None]
@@ -499,15 +499,15 @@ class TableTarget:
         """Have every task check that the keys of its records belong in its partition."""
         self._binding = binding
 
-    def read(self) -> dict[tuple[str, int], Entry]:
+    def read(self) -> dict[tuple[str, int], LedgerEntry]:
         """What the ledger says."""
         return self._database.read()
 
-    def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
+    def claim(self, firsts: Iterable[LedgerEntry]) -> list[LedgerEntry]:
         """Take partitions from whoever has them."""
         return self._database.claim(firsts)
 
-    def watch(self, entries: Sequence[Entry]) -> None:
+    def watch(self, entries: Sequence[LedgerEntry]) -> None:
         """Another epoch says that somebody has taken a partition."""
         ledger = self._database.read()
         for entry in entries:
@@ -518,7 +518,7 @@ class TableTarget:
         """The columns of the table, and what is told of each record."""
         return build_land_frame(records, self._landing)
 
-    def land(self, rows: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
+    def land(self, rows: DataFrame, steps: Sequence[LedgerAdvance], *, number: int, folder: Path) -> BatchLanded:
         """Have each task land its range, and move over those without a record."""
         counts = folder / f"counts-{number}"
         options = build_options(
@@ -545,14 +545,14 @@ class TableTarget:
         names = ("rows", "deleted", "dead")
         return BatchLanded(number, **{name: sum(one[name] for one in told.values()) for name in names})
 
-    def _refuse_others(self, steps: Sequence[Step]) -> None:
+    def _refuse_others(self, steps: Sequence[LedgerAdvance]) -> None:
         """Say that somebody else has taken or moved a partition, where that is why a batch has failed."""
         ledger = self._database.read()
         for step in steps:
             if (found := ledger.get(step.entry.key)) not in (step.entry, step.after):
                 raise build_fenced(self._landing.owner, step.entry, found)
 
-    def _settle(self, steps: Sequence[Step]) -> None:
+    def _settle(self, steps: Sequence[LedgerAdvance]) -> None:
         """Make sure that every range is landed. One without a record had no task that knew of it."""
         ledger = self._database.read()
         for step in steps:

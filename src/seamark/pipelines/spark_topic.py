@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Mapping
 from seamark.errors import RefusedError, SeamarkError
 from seamark.kafka import Brokers
 from seamark.kafka.groups import Committed
-from seamark.kafka.model import Edge, TopicStatus
+from seamark.kafka.model import OffsetSpec, TopicStatus
 from seamark.kafka.records import read_key_samples
 from seamark.kafka_sink.routing import Probe, probe_samples
 from seamark.tables.definition import Landing
-from seamark.tables.model import Entry
+from seamark.tables.model import LedgerEntry
 
 _LOGGER = logging.getLogger("seamark.spark")
 # Keys that are looked at to tell the partitioner: of all partitions together, and of each at least.
@@ -28,19 +28,21 @@ class LandTopic:
         self._told: dict[int, int] = {}
         self.topic_id = ""
 
-    def read_firsts(self, known: Mapping[tuple[str, int], Entry], *, start: Edge) -> list[Entry]:
+    def read_firsts(self, known: Mapping[tuple[str, int], LedgerEntry], *, start: OffsetSpec) -> list[LedgerEntry]:
         """An entry for each partition: the ledger's, or a first one at the edge `start`.
 
         Raises:
             RefusedError: records that the ledger has not seen are gone from the topic.
         """
         topic = self._read()
-        begins = self._read_edge(topic, Edge.EARLIEST)
+        begins = self._read_edge(topic, OffsetSpec.EARLIEST)
         # The newest is what Spark may read: behind an open transaction it would find nothing, and call it lost.
-        starts = begins if start is Edge.EARLIEST else self._read_edge(topic, Edge.STABLE)
+        starts = begins if start is OffsetSpec.EARLIEST else self._read_edge(topic, OffsetSpec.STABLE)
         self.topic_id = topic.topic_id
         found = [
-            known.get((topic.topic_id, number), Entry(topic.name, topic.topic_id, number, next_offset=starts[number]))
+            known.get(
+                (topic.topic_id, number), LedgerEntry(topic.name, topic.topic_id, number, next_offset=starts[number])
+            )
             for number in sorted(starts)
         ]
         for entry in found:
@@ -68,7 +70,7 @@ class LandTopic:
     def probe(self, client: Mapping[str, str]) -> Probe:
         """Sample the keys of the topic, to tell the partitioner of its producers."""
         topic = self._read()
-        begins, ends = self._read_edge(topic, Edge.EARLIEST), self._read_edge(topic, Edge.STABLE)
+        begins, ends = self._read_edge(topic, OffsetSpec.EARLIEST), self._read_edge(topic, OffsetSpec.STABLE)
         count = len(topic.partitions)
         ranges = {number: (begins[number], ends[number]) for number in begins}
         samples = read_key_samples(client, topic.name, ranges=ranges, most=max(_LEAST_SAMPLES, _SAMPLES // (2 * count)))
@@ -76,7 +78,7 @@ class LandTopic:
 
     def read_ends(self, partitions: Collection[int]) -> dict[int, int]:
         """Read where these partitions end now, whoever may read that far."""
-        found = self._read_edge(self._read(), Edge.LATEST)
+        found = self._read_edge(self._read(), OffsetSpec.LATEST)
         return {number: found[number] for number in partitions}
 
     def count_partitions(self) -> int:
@@ -90,7 +92,7 @@ class LandTopic:
             )
         return len(found.partitions)
 
-    def mirror(self, entries: Iterable[Entry]) -> None:
+    def mirror(self, entries: Iterable[LedgerEntry]) -> None:
         """Commit the ledger's offsets to the landing's group, for those who watch lag. A failure is told, no more."""
         moved = {one.partition: one.next_offset for one in entries if self._told.get(one.partition) != one.next_offset}
         if not moved:
@@ -108,6 +110,6 @@ class LandTopic:
             raise error
         return reading.items[0]
 
-    def _read_edge(self, topic: TopicStatus, edge: Edge) -> dict[int, int]:
+    def _read_edge(self, topic: TopicStatus, edge: OffsetSpec) -> dict[int, int]:
         found = self._brokers.read_log_offsets(topic.spots, at=edge).require_complete(what=f"the topic {topic.name}")
         return {partition: stamp.offset for (_, partition), stamp in found.items() if stamp is not None}

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from seamark.changes.spec_kind import (
     CONNECTOR_PHASE,
     NUMBER_SCHEMA,
+    OwnershipPort,
     SectionKind,
     SectionPlan,
     SectionRequest,
-    SpecOwnership,
     SpecTable,
     build_table_schema,
     register_spec_kind,
 )
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.core.refs import build_pipeline_owner, is_pipeline, parse_owner
 from seamark.core.time import parse_duration
 from seamark.errors import FormatVersionError, RefusedError, SeamarkError
@@ -163,7 +163,7 @@ register_spec_kind(PipelineKind())
 
 
 def _refuse_foreign(
-    wanted: Mapping[str, Any], registered: Mapping[str, Any], *, ownership: SpecOwnership, adopt: bool
+    wanted: Mapping[str, Any], registered: Mapping[str, Any], *, ownership: OwnershipPort, adopt: bool
 ) -> None:
     """Refuse to take a pipeline from another spec, where it is not the same in both."""
     changed = [name for name, body in wanted.items() if registered.get(name, body) != body]
@@ -193,7 +193,7 @@ class _Entry:
 
     table: SpecTable
 
-    def read(self, name: str, place: Place) -> DesiredLanding:
+    def read(self, name: str, place: FileLocation) -> DesiredLanding:
         self._refuse_former()
         self.table.check_keys(PIPELINE_KEYS, what="a pipeline")
         kind = self.require("kind")

@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 from seamark.errors import RefusedError
-from seamark.kafka.model import Bounds
-from seamark.pipelines.declared import Declared
+from seamark.kafka.model import LogOffsets
+from seamark.pipelines.declared import PipelineSpec
 
 
 class LandState(StrEnum):
@@ -22,12 +22,12 @@ class LandState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionStanding:
+class PipelinePartition:
     """One partition: what the ledger says, None where it has no entry; and what the topic holds."""
 
     partition: int
     landed: int | None
-    bounds: Bounds
+    bounds: LogOffsets
 
     @property
     def behind(self) -> int:
@@ -48,9 +48,9 @@ class LandPlan:
     It is also what is known of a landing at any time.
     """
 
-    declared: Declared
+    declared: PipelineSpec
     topic_id: str
-    partitions: tuple[PartitionStanding, ...]
+    partitions: tuple[PipelinePartition, ...]
     statements: tuple[str, ...]
     # Entries of a topic of this name that is no more.
     former: int = 0
@@ -116,6 +116,6 @@ class LandPlan:
         }
 
 
-def build_standings(bounds: Mapping[int, Bounds], landed: Mapping[int, int]) -> tuple[PartitionStanding, ...]:
+def build_standings(bounds: Mapping[int, LogOffsets], landed: Mapping[int, int]) -> tuple[PipelinePartition, ...]:
     """Both side by side, by partition."""
-    return tuple(PartitionStanding(number, landed.get(number), held) for number, held in sorted(bounds.items()))
+    return tuple(PipelinePartition(number, landed.get(number), held) for number, held in sorted(bounds.items()))

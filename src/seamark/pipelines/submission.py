@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from seamark.core.secrets import mask_value
 from seamark.errors import ConfigurationError, UsageError
-from seamark.pipelines.declared import Declared
+from seamark.pipelines.declared import PipelineSpec
 from seamark.spark.packing import ARCHIVE, FOLDER, PROGRAM
 from seamark.spark.settings import SparkOptions, build_auth_conf
 
@@ -96,7 +96,7 @@ class SubmitOptions:
     allow_python: bool = False
 
 
-def build_submission(context: Context, declared: Declared, options: SubmitOptions) -> Submission:
+def build_submission(context: Context, declared: PipelineSpec, options: SubmitOptions) -> Submission:
     """The run, with nothing in it that must not be shown."""
     is_far = options.form is SubmitForm.SPARK_APPLICATION
     if is_far and options.spark.master:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from seamark.specs.layers import escape_marks, has_slots
 from seamark.specs.model import Definition, Maker
-from seamark.specs.nodes import Document, Scalar, Table
+from seamark.specs.nodes import Document, MappingNode, ScalarNode
 
 
 class Edit(NamedTuple):
@@ -60,7 +60,9 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*parts, text[position:]])
 
 
-def edit_flow(table: Table, document: Document, *, removed: frozenset[str], added: Mapping[str, str]) -> list[Edit]:
+def edit_flow(
+    table: MappingNode, document: Document, *, removed: frozenset[str], added: Mapping[str, str]
+) -> list[Edit]:
     """Take entries out of a table, and put rendered ones in. `added` holds them whole, as `key: value`.
 
     New entries stand before the last one that stays: behind it they would need a comma on its line.
@@ -92,7 +94,7 @@ def _find_runs(names: list[str], removed: frozenset[str]) -> list[tuple[int, int
     return runs
 
 
-def _cut(table: Table, names: list[str], run: tuple[int, int]) -> Edit:
+def _cut(table: MappingNode, names: list[str], run: tuple[int, int]) -> Edit:
     first, last = run
     if last + 1 < len(names):
         return Edit(table.entries[names[first]][0].start, table.entries[names[last + 1]][0].start, "")
@@ -253,12 +255,12 @@ def edit_json(definition: Definition, changes: Mapping[str, str | None]) -> list
     return edits + edit_flow(table, definition.document, removed=removed, added=added)
 
 
-def _find_config(definition: Definition) -> Table:
+def _find_config(definition: Definition) -> MappingNode:
     entry = definition.entry
     if entry is None:
         raise UneditableError("its place in the file is not known")
     config = entry.entries["config"][1] if "config" in entry.entries else entry
-    return config if isinstance(config, Table) and "connector.class" not in entry.entries else entry
+    return config if isinstance(config, MappingNode) and "connector.class" not in entry.entries else entry
 
 
 # A key as Java reads it, and what separates it from its value.
@@ -341,18 +343,18 @@ class _Editor:
             return edits + edit_flow(table, self.document, removed=frozenset(removed), added=entries)
         return edits + self._cut_lines(table, removed, entries) + self._add_lines(table, entries)
 
-    def _find_config(self) -> Table | None:
+    def _find_config(self) -> MappingNode | None:
         entry = self.definition.entry
         if entry is None or entry.is_shared:
             raise UneditableError("it is written by an anchor or an alias: change it by hand")
         node = entry.entries["config"][1] if "config" in entry.entries else None
-        if node is None or (isinstance(node, Scalar) and node.is_null):
+        if node is None or (isinstance(node, ScalarNode) and node.is_null):
             return None
-        if not isinstance(node, Table) or node.is_shared:
+        if not isinstance(node, MappingNode) or node.is_shared:
             raise UneditableError("its config has an anchor or is an alias: change it by hand")
         return node
 
-    def _find_own(self, key: str) -> Scalar | None:
+    def _find_own(self, key: str) -> ScalarNode | None:
         """The key's value, if it stands in this config itself and not behind a merge key."""
         leaf = self.definition.own.get(key)
         if leaf is None:
@@ -371,7 +373,7 @@ class _Editor:
         leaf = self.definition.inherited.get(key)
         return leaf is not None and not leaf.scalar.is_null
 
-    def _replace(self, scalar: Scalar, text: str | None, *, flow: bool) -> Edit:
+    def _replace(self, scalar: ScalarNode, text: str | None, *, flow: bool) -> Edit:
         if text is None:
             return Edit(scalar.start, scalar.end, _NULL)
         if scalar.style == "|":
@@ -381,7 +383,7 @@ class _Editor:
         gap = "" if scalar.end > scalar.start or self.document.text[scalar.start - 1] == " " else " "
         return Edit(scalar.start, scalar.end, gap + render_text(text, style=scalar.style, flow=flow))
 
-    def _render_block(self, scalar: Scalar, text: str) -> str | None:
+    def _render_block(self, scalar: ScalarNode, text: str) -> str | None:
         """The block with its old indent and the comment of its first line."""
         head, _, rows = self.document.text[scalar.start : scalar.end].partition("\n")
         if "\r" in head:
@@ -395,7 +397,7 @@ class _Editor:
         new_head, _, body = block.partition("\n")
         return f"{new_head}{comment}\n{body}"
 
-    def _cut_lines(self, table: Table, removed: set[str], added: Mapping[str, str]) -> list[Edit]:
+    def _cut_lines(self, table: MappingNode, removed: set[str], added: Mapping[str, str]) -> list[Edit]:
         document = self.document
         here = [name for name, (_, value) in table.entries.items() if not value.is_shared]
         if removed and len(removed) == len(table.entries) and not added:
@@ -410,7 +412,7 @@ class _Editor:
                 edits.append(Edit(document.line_start(key.start), end, ""))
         return edits
 
-    def _add_lines(self, table: Table, added: Mapping[str, str]) -> list[Edit]:
+    def _add_lines(self, table: MappingNode, added: Mapping[str, str]) -> list[Edit]:
         if not added:
             return []
         here = [(key, value) for key, value in table.entries.values() if not value.is_shared]
@@ -439,7 +441,7 @@ class _Editor:
         indent = " " * (self.document.place(entry).column - 1)
         return [self._add_behind(here[-1][1].end, indent, ["config:", *(f"  {row}" for row in added.values())])]
 
-    def _config_key(self) -> Scalar:
+    def _config_key(self) -> ScalarNode:
         entry = self.definition.entry
         if entry is None or "config" not in entry.entries:
             raise UneditableError("its config can't be found in the file")
@@ -453,7 +455,7 @@ class _Editor:
             return Edit(end, end, document.newline + text)
         return Edit(end + 1, end + 1, text)
 
-    def _measure_indent(self, at: Scalar | Table) -> str:
+    def _measure_indent(self, at: ScalarNode | MappingNode) -> str:
         """The blanks before a key. A dash counts as blanks: it begins the first line of a table only."""
         before = self.document.text[self.document.line_start(at.start) : at.start]
         if before.strip():

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.errors import SpecError
 from seamark.specs.nodes import build_spec_error
 
@@ -68,7 +68,7 @@ def _find_below(path: Path) -> Iterator[_Spot]:
         raise SpecError(f"{path} is not there, or no file", hint="give a spec file, or a folder of them")
     if path.suffix.lower() not in SUFFIXES:
         raise build_spec_error(
-            Place(str(path)),
+            FileLocation(str(path)),
             f"its ending is none of {', '.join(sorted(SUFFIXES))}",
             hint="give the file its right ending",
         )
@@ -123,10 +123,12 @@ def _refuse_leaving(path: Path, inside: Path) -> None:
     try:
         target = path.resolve(strict=True)
     except (OSError, RuntimeError):
-        raise build_spec_error(Place(str(path)), "the link leads nowhere", hint="take the link out") from None
+        raise build_spec_error(FileLocation(str(path)), "the link leads nowhere", hint="take the link out") from None
     if not target.is_relative_to(inside):
         raise build_spec_error(
-            Place(str(path)), "the link leads out of the folder", hint="put a copy in its place, or give both paths"
+            FileLocation(str(path)),
+            "the link leads out of the folder",
+            hint="put a copy in its place, or give both paths",
         )
 
 

@@ -16,8 +16,8 @@ from seamark.changes.spec_kind import (
     build_table_schema,
     list_spec_kinds,
 )
-from seamark.core.files import Place
-from seamark.specs.nodes import Document, Table, build_spec_error
+from seamark.core.files import FileLocation
+from seamark.specs.nodes import Document, MappingNode, build_spec_error
 
 DEFAULTS_FILE = "_defaults.yaml"
 """The file that holds what a whole folder shares."""
@@ -82,14 +82,14 @@ def build_file_keys() -> dict[str, str]:
     }
 
 
-def check_keys(table: Table, document: Document, known: Mapping[str, str], *, what: str) -> None:
+def check_keys(table: MappingNode, document: Document, known: Mapping[str, str], *, what: str) -> None:
     """Refuse a key that nobody reads; name the one that was meant, if there is one like it."""
     for name, (key, _) in table.entries.items():
         if name not in known:
             raise _build_unknown(name, document.place(key), known, what=what)
 
 
-def _build_unknown(name: str, place: Place, known: Mapping[str, str], *, what: str) -> Exception:
+def _build_unknown(name: str, place: FileLocation, known: Mapping[str, str], *, what: str) -> Exception:
     from difflib import get_close_matches  # noqa: PLC0415
 
     close = get_close_matches(name, known, n=1)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from seamark.connectors.config import DesiredConnector
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.core.secrets import is_sensitive, mask_value
 from seamark.errors import SpecError
 from seamark.specs.keys import FOLDER_KEYS, STATES, check_keys
-from seamark.specs.nodes import Document, Node, Scalar, Table, build_spec_error
+from seamark.specs.nodes import Document, MappingNode, Node, ScalarNode, build_spec_error
 
 
 def build_connector(
-    name: str, config: dict[str, str], *, place: Place, cluster: str | None, state: str
+    name: str, config: dict[str, str], *, place: FileLocation, cluster: str | None, state: str
 ) -> DesiredConnector:
     """The desired connector. `name` is taken out of the config; it must not be another one there."""
     named = config.pop("name", name)
@@ -31,14 +31,14 @@ def build_connector(
     return DesiredConnector(name, config, place, cluster, state)
 
 
-def check_name(name: str, place: Place) -> str:
+def check_name(name: str, place: FileLocation) -> str:
     """The name, which must not be empty."""
     if not name:
         raise build_spec_error(place, "the name is empty", hint="give the connector a name")
     return name
 
 
-def check_state(state: str, place: Place) -> str:
+def check_state(state: str, place: FileLocation) -> str:
     """The state in Connect's own spelling."""
     if state and state.lower() not in STATES:
         raise build_spec_error(place, "the state is not one of Connect's", hint=f"write one of {', '.join(STATES)}")
@@ -75,7 +75,7 @@ class Filler:
         """The same environment with the values of a row."""
         return replace(self, row=row)
 
-    def fill(self, scalar: Scalar, document: Document) -> str:
+    def fill(self, scalar: ScalarNode, document: Document) -> str:
         """The text with every slot filled. What is filled in is not looked at again."""
         if MARK not in scalar.text:
             return scalar.text
@@ -125,7 +125,7 @@ class Filler:
 class _Spot:
     """The slot that is being filled: the how-manieth of which text."""
 
-    scalar: Scalar
+    scalar: ScalarNode
     document: Document
     number: int
 
@@ -142,7 +142,7 @@ _FILE_REFERENCE = "secret://file/"
 class ConfigLeaf(NamedTuple):
     """One config value and the file it stands in."""
 
-    scalar: Scalar
+    scalar: ScalarNode
     document: Document
 
 
@@ -157,7 +157,7 @@ class Shared:
     bases: Mapping[str, Layer] = field(default_factory=dict)
     cluster: ConfigLeaf | None = None
 
-    def extend(self, root: Table, document: Document) -> Shared:
+    def extend(self, root: MappingNode, document: Document) -> Shared:
         """This, and below it what `defaults`, `bases` and `cluster` of a nearer file say."""
         defaults, bases, cluster = self.defaults, dict(self.bases), self.cluster
         if "defaults" in root.entries:
@@ -169,7 +169,7 @@ class Shared:
         return Shared(defaults, bases, cluster)
 
 
-def read_folder(root: Node | None, document: Document, *, above: Shared) -> tuple[Shared, Scalar | None]:
+def read_folder(root: Node | None, document: Document, *, above: Shared) -> tuple[Shared, ScalarNode | None]:
     """What a `_defaults.yaml` says, and the spec's id if it names one."""
     if root is None:
         return above, None
@@ -181,12 +181,12 @@ def read_folder(root: Node | None, document: Document, *, above: Shared) -> tupl
 
 def build_layer(node: Node, document: Document, *, what: str) -> Layer:
     """A table of config keys. Values must be single texts."""
-    if isinstance(node, Scalar) and node.is_null:
+    if isinstance(node, ScalarNode) and node.is_null:
         return {}
     table = require_table(node, document, what=what)
     layer: Layer = {}
     for name, (key, value) in table.entries.items():
-        if not isinstance(value, Scalar):
+        if not isinstance(value, ScalarNode):
             raise document.error(
                 value, f"{name} in {what} is not a single text", hint="Connect takes texts only; quote it"
             )
@@ -225,21 +225,21 @@ def settle_reference(text: str, folder: str) -> str:
     return text if path.startswith(("/", "~/")) else f"{_FILE_REFERENCE}{folder}/{path}"
 
 
-def require_table(node: Node, document: Document, *, what: str) -> Table:
+def require_table(node: Node, document: Document, *, what: str) -> MappingNode:
     """The node as a table, or an error that says what should be one."""
-    if not isinstance(node, Table):
+    if not isinstance(node, MappingNode):
         raise document.error(node, f"{what} must be a table of keys and values")
     return node
 
 
-def require_text(node: Node, document: Document, *, what: str) -> Scalar:
+def require_text(node: Node, document: Document, *, what: str) -> ScalarNode:
     """The node as a text that is not empty, or an error."""
-    if not isinstance(node, Scalar) or not node.text or node.is_null:
+    if not isinstance(node, ScalarNode) or not node.text or node.is_null:
         raise document.error(node, f"{what} must be a text")
     return node
 
 
-def _read_tables(root: Table, document: Document) -> dict[str, tuple[Scalar, Node]]:
+def _read_tables(root: MappingNode, document: Document) -> dict[str, tuple[ScalarNode, Node]]:
     if "bases" not in root.entries:
         return {}
     return require_table(root.entries["bases"][1], document, what="bases").entries

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from seamark.connectors.config import DesiredConnector
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.errors import SpecError, UsageError
 from seamark.specs.files import FoundFile, build_spec_id, find_files, find_top
 from seamark.specs.keys import DEFAULTS_FILE, list_sections
@@ -147,7 +147,9 @@ class _Loader:
         shared = above
         if path.is_file():
             if not path.resolve().is_relative_to(top):
-                raise build_spec_error(Place(_show(path)), "the link leads out of the folder", hint="put a copy there")
+                raise build_spec_error(
+                    FileLocation(_show(path)), "the link leads out of the folder", hint="put a copy there"
+                )
             document = self._open(path, _show(path), folder=folder)
             shared, name = read_folder(parse_yaml(document), document, above=above)
             if name is not None:
@@ -156,7 +158,7 @@ class _Loader:
         return shared
 
     def _open(self, path: Path, shown: str, *, folder: Path, latin: bool = False) -> Document:
-        problem, place = "", Place(shown)
+        problem, place = "", FileLocation(shown)
         data = b""
         try:
             data = self.read(path)
@@ -172,7 +174,7 @@ class _Loader:
             text, encoding = data.decode("latin-1"), "latin-1"
             if not latin:
                 problem = "it is not text in UTF-8"
-                place = Place(shown, data.count(b"\n", 0, error.start) + 1)
+                place = FileLocation(shown, data.count(b"\n", 0, error.start) + 1)
         if problem:
             raise build_spec_error(place, problem, hint="look whether this is the file you meant, and you may read it")
         return Document(shown, text, folder=str(folder), encoding=encoding)
@@ -190,7 +192,7 @@ def _show(path: Path) -> str:
 
 
 def _refuse_twice(connectors: Sequence[DesiredConnector], sections: Mapping[str, Sequence[Any]]) -> None:
-    seen: dict[tuple[str, str], Place] = {}
+    seen: dict[tuple[str, str], FileLocation] = {}
     resources = [("connector", connector.owner, connector.place) for connector in connectors]
     for kind in list_sections():
         resources += [(kind.noun, one.name, one.place) for one in sections.get(kind.section, ())]

@@ -10,7 +10,7 @@ from typing import Any
 from seamark.connectors.config import DesiredConnector
 from seamark.errors import SeamarkError
 from seamark.specs.layers import Layer
-from seamark.specs.nodes import Document, Table
+from seamark.specs.nodes import Document, MappingNode
 
 
 class Maker(StrEnum):
@@ -34,7 +34,7 @@ class Definition:
     connector: DesiredConnector
     maker: Maker
     document: Document = field(repr=False)
-    entry: Table | None = field(default=None, repr=False)
+    entry: MappingNode | None = field(default=None, repr=False)
     own: Layer = field(default_factory=dict, repr=False)
     inherited: Layer = field(default_factory=dict, repr=False)
 

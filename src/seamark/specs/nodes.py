@@ -9,15 +9,15 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import NamedTuple
 
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.errors import SpecError
 
 MAX_DEPTH = 20
 """The deepest key of a spec file is at level 6; more room only helps the error to be exact."""
 
 
-class Scalar(NamedTuple):
-    """One text. `start` and `end` are offsets in the file.
+class ScalarNode(NamedTuple):
+    """A text. `start` and `end` are offsets in the file.
 
     `style` is empty for a plain text, a quotation mark, `|`, `>`, or `*` for an alias. `is_shared` is true where the
     text stands elsewhere and came here by an alias or a merge key, or has an anchor by which others refer to it.
@@ -31,7 +31,7 @@ class Scalar(NamedTuple):
     is_shared: bool = False
 
 
-class Items(NamedTuple):
+class SequenceNode(NamedTuple):
     """A list."""
 
     nodes: tuple[Node, ...]
@@ -41,17 +41,17 @@ class Items(NamedTuple):
     is_shared: bool = False
 
 
-class Table(NamedTuple):
+class MappingNode(NamedTuple):
     """Keys and values, in the order of the file."""
 
-    entries: dict[str, tuple[Scalar, Node]]
+    entries: dict[str, tuple[ScalarNode, Node]]
     start: int
     end: int
     is_flow: bool = False
     is_shared: bool = False
 
 
-Node = Scalar | Items | Table
+Node = ScalarNode | SequenceNode | MappingNode
 
 
 class Document:
@@ -75,11 +75,11 @@ class Document:
             position = self.text.find("\n", position + 1)
         return starts
 
-    def place(self, at: Node | int) -> Place:
+    def place(self, at: Node | int) -> FileLocation:
         """Where a node, or an offset, stands."""
         offset = at if isinstance(at, int) else at.start
         line = bisect_right(self._line_starts, offset)
-        return Place(self.file, line, offset - self._line_starts[line - 1] + 1)
+        return FileLocation(self.file, line, offset - self._line_starts[line - 1] + 1)
 
     def line_start(self, offset: int) -> int:
         """The offset at which the line of an offset begins."""
@@ -106,7 +106,7 @@ class Document:
         return build_spec_error(self.place(at), problem, hint=hint)
 
 
-def build_spec_error(place: Place, problem: str, *, hint: str = "") -> SpecError:
+def build_spec_error(place: FileLocation, problem: str, *, hint: str = "") -> SpecError:
     """The error for one place. `problem` must not repeat a config's value: it may be a secret."""
     where = f"line {place.line} of {place.file}" if place.line else place.file
     return SpecError(

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from seamark.changes.codec import decode_fields, encode_fields
-from seamark.changes.history import Past, _find_owner, find_acts, read_past, read_plan
+from seamark.changes.history import ChangeHistory, _find_owner, find_acts, read_past, read_plan
 from seamark.changes.identity import ConnectIdentity
-from seamark.changes.journal import Entry, Head, Journal
+from seamark.changes.journal import Entry, Head, JournalPort
 from seamark.changes.plan import Plan
 from seamark.changes.spec_kind import SpecClaim, is_connector_owner
 from seamark.changes.step import STEPS, Intent
@@ -50,7 +50,7 @@ class _Change:
     """One change of a spec, read: what it did to the config of each connector, by CLUSTER/NAME."""
 
     id: str
-    past: Past
+    past: ChangeHistory
     acts: Mapping[str, Sequence[Intent]]
     owned: Mapping[str, str]
     back: Mapping[str, str | None] | None
@@ -61,14 +61,14 @@ class _Change:
 
 
 @dataclass(slots=True)
-class Claims:
+class SpecOwnership:
     """What one spec owns, and what others do. Everything is read when it is asked for, and once.
 
     `trouble` says why the journal could not be read, "" where it could.
     """
 
     spec: str
-    _journal: Journal | None = field(default=None, repr=False)
+    _journal: JournalPort | None = field(default=None, repr=False)
     trouble: str = ""
     base: str = ""
     own: dict[str, str] = field(default_factory=dict)
@@ -203,11 +203,11 @@ def _read_clusters(plan: Plan) -> dict[str, ConnectIdentity]:
     return {**owned, **plan.identity.connect}
 
 
-def read_claims(spec: str, journal: Callable[[], Journal], names: ClusterNames | None = None) -> Claims:
+def read_claims(spec: str, journal: Callable[[], JournalPort], names: ClusterNames | None = None) -> SpecOwnership:
     """What this spec owns. A journal that can't be read is told in `trouble`: a plan can be made without it."""
     try:
         opened = journal()
-        claims = Claims(spec, opened, _names=names)
+        claims = SpecOwnership(spec, opened, _names=names)
         heads = opened.heads(limit=_NEWEST_HEADS)
         if not claims._take_own(heads, is_all=len(heads) < _NEWEST_HEADS):  # noqa: SLF001 - the one function that builds it
             claims._take_own(opened.heads(), is_all=True)  # noqa: SLF001
@@ -215,7 +215,7 @@ def read_claims(spec: str, journal: Callable[[], Journal], names: ClusterNames |
         # A newer seamark may have changed what this spec owns.
         raise
     except SeamarkError as error:
-        return Claims(spec, trouble=error.message, _names=names)
+        return SpecOwnership(spec, trouble=error.message, _names=names)
     return claims
 
 
@@ -241,13 +241,13 @@ def _fold_acts(owned: Mapping[str, str], change: _Change) -> dict[str, str]:
     return after
 
 
-def build_undo_field(entries: Sequence[Entry], claims: Claims, owners: Iterable[str]) -> dict[str, Any]:
+def build_undo_field(entries: Sequence[Entry], claims: SpecOwnership, owners: Iterable[str]) -> dict[str, Any]:
     """The field `spec` of the plan that takes a change back: what it touched is again whose it was."""
     before = read_owned(read_plan(entries))
     return {**claims.build_field(claims.own), "back": {owner: before.get(owner) for owner in sorted(owners)}}
 
 
-def refresh_spec(plan: Plan, journal: Callable[[], Journal], names: ClusterNames | None = None) -> Plan:
+def refresh_spec(plan: Plan, journal: Callable[[], JournalPort], names: ClusterNames | None = None) -> Plan:
     """A saved plan with what its spec owns by now: the journal's word counts, not that of a file."""
     if not plan.spec:
         return plan

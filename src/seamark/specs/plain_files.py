@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 
 from seamark.context.properties import MalformedEscapeError, parse_properties
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.errors import SpecError
 from seamark.specs.layers import ConfigLeaf, Layer, build_connector, check_name, check_state, settle_reference
 from seamark.specs.model import Contents, Definition, Maker
-from seamark.specs.nodes import MAX_DEPTH, Document, Items, Node, Scalar, Table, build_spec_error
+from seamark.specs.nodes import MAX_DEPTH, Document, MappingNode, Node, ScalarNode, SequenceNode, build_spec_error
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _STRING = re.compile(r'"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)"')
@@ -57,9 +57,9 @@ class _Parser:
         if found is None:
             raise self._document.error(self._position, "a JSON value is missing here")
         self._position = found.end()
-        return Scalar(found[0], found.start(), found.end(), is_null=found[0] == "null")
+        return ScalarNode(found[0], found.start(), found.end(), is_null=found[0] == "null")
 
-    def _parse_string(self) -> Scalar:
+    def _parse_string(self) -> ScalarNode:
         start = self._position
         found = _STRING.match(self._text, start)
         if found is None:
@@ -68,11 +68,11 @@ class _Parser:
             )
         self._position = found.end()
         text = found[1] if "\\" not in found[1] else str(json.loads(found[0]))
-        return Scalar(text, start, found.end(), '"')
+        return ScalarNode(text, start, found.end(), '"')
 
-    def _parse_object(self, depth: int) -> Table:
+    def _parse_object(self, depth: int) -> MappingNode:
         start = self._position
-        entries: dict[str, tuple[Scalar, Node]] = {}
+        entries: dict[str, tuple[ScalarNode, Node]] = {}
         self._position += 1
         char = self._skip()
         while char != "}" or entries:
@@ -86,12 +86,12 @@ class _Parser:
             self._skip()
             entries[key.text] = (key, self._parse_value(depth=depth + 1))
             if self._expect(",", "}") == "}":
-                return Table(entries, start, self._position, is_flow=True)
+                return MappingNode(entries, start, self._position, is_flow=True)
             char = self._skip()
         self._position += 1
-        return Table(entries, start, self._position, is_flow=True)
+        return MappingNode(entries, start, self._position, is_flow=True)
 
-    def _parse_array(self, depth: int) -> Items:
+    def _parse_array(self, depth: int) -> SequenceNode:
         start = self._position
         nodes: list[Node] = []
         self._position += 1
@@ -99,10 +99,10 @@ class _Parser:
         while char != "]" or nodes:
             nodes.append(self._parse_value(depth=depth + 1))
             if self._expect(",", "]") == "]":
-                return Items(tuple(nodes), start, self._position, is_flow=True)
+                return SequenceNode(tuple(nodes), start, self._position, is_flow=True)
             char = self._skip()
         self._position += 1
-        return Items((), start, self._position, is_flow=True)
+        return SequenceNode((), start, self._position, is_flow=True)
 
     def _expect(self, *wanted: str) -> str:
         char = self._skip()
@@ -120,12 +120,12 @@ _TOLD = frozenset({"tasks", "type"})
 def read_json_file(document: Document, *, cluster: str | None) -> Contents:
     """Every connector of the file. Nothing is filled in, and no defaults count: it is what Connect gets."""
     root = parse_json(document)
-    parts = root.nodes if isinstance(root, Items) else (root,)
+    parts = root.nodes if isinstance(root, SequenceNode) else (root,)
     return Contents(tuple(_build(part, document, cluster=cluster) for part in parts))
 
 
 def _build(node: Node, document: Document, *, cluster: str | None) -> Definition:
-    if not isinstance(node, Table):
+    if not isinstance(node, MappingNode):
         raise document.error(node, "a connector must be a JSON object", hint=_HOW)
     if "connector.class" in node.entries:
         entry, config, state = node, node, ""
@@ -143,7 +143,7 @@ def _build(node: Node, document: Document, *, cluster: str | None) -> Definition
     return Definition(connector, Maker.JSON, document, entry, own)
 
 
-def _find_config(node: Table, document: Document) -> Table:
+def _find_config(node: MappingNode, document: Document) -> MappingNode:
     for name, (key, _) in node.entries.items():
         if name not in _KEYS:
             told = "Connect tells it and does not take it: take it out" if name in _TOLD else _HOW
@@ -151,28 +151,28 @@ def _find_config(node: Table, document: Document) -> Table:
     if "config" not in node.entries:
         raise document.error(node, "this is no connector: it has neither config nor connector.class", hint=_HOW)
     config = node.entries["config"][1]
-    if not isinstance(config, Table):
+    if not isinstance(config, MappingNode):
         raise document.error(config, "config must be a JSON object", hint=_HOW)
     return config
 
 
-def _find_state(node: Table, document: Document) -> str:
+def _find_state(node: MappingNode, document: Document) -> str:
     if "initial_state" not in node.entries:
         return ""
     found = _find_text(node, "initial_state", document)
     return check_state(found.text, document.place(found))
 
 
-def _find_text(node: Table, key: str, document: Document) -> Scalar:
+def _find_text(node: MappingNode, key: str, document: Document) -> ScalarNode:
     found = node.entries[key][1] if key in node.entries else None
-    if not isinstance(found, Scalar) or found.style != '"':
+    if not isinstance(found, ScalarNode) or found.style != '"':
         raise document.error(found or node, f"{key} must be there, and a text", hint=_HOW)
     return found
 
 
-def _read_config(config: Table, document: Document) -> Iterator[tuple[str, ConfigLeaf]]:
+def _read_config(config: MappingNode, document: Document) -> Iterator[tuple[str, ConfigLeaf]]:
     for name, (key, value) in config.entries.items():
-        if not isinstance(value, Scalar):
+        if not isinstance(value, ScalarNode):
             raise document.error(value, f"{name} is not a single value", hint="Connect takes texts: put it in quotes")
         if value.is_null:
             raise document.error(key, f"{name} is null", hint='leave the key out, or write ""')
@@ -186,7 +186,7 @@ def read_properties_file(document: Document, *, cluster: str | None) -> Contents
         found = {entry.key: entry for entry in parse_properties(document.text)}
     except MalformedEscapeError as error:
         malformed = build_spec_error(
-            Place(document.file, error.line, 1),
+            FileLocation(document.file, error.line, 1),
             "\\u must be followed by four hexadecimal digits",
             hint="a backslash itself is written \\\\",
         )
@@ -194,18 +194,18 @@ def read_properties_file(document: Document, *, cluster: str | None) -> Contents
         raise malformed
     if "name" not in found or not found["name"].value:
         raise build_spec_error(
-            Place(document.file, 1, 1),
+            FileLocation(document.file, 1, 1),
             "this is no connector: it has no name",
             hint="add name=…; to leave the file out, begin its name with _",
         )
     # Lines stand in place of offsets: such a file is changed by whole lines.
     own: Layer = {
-        key: ConfigLeaf(Scalar(entry.value, entry.line, entry.last_line), document) for key, entry in found.items()
+        key: ConfigLeaf(ScalarNode(entry.value, entry.line, entry.last_line), document) for key, entry in found.items()
     }
     connector = build_connector(
         found["name"].value,
         {key: settle_reference(entry.value, document.folder) for key, entry in found.items()},
-        place=Place(document.file, found["name"].line, 1),
+        place=FileLocation(document.file, found["name"].line, 1),
         cluster=cluster,
         state="",
     )

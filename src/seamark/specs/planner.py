@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from seamark.changes.environment import Clock
-from seamark.changes.journal import Journal
-from seamark.changes.plan import Planned
+from seamark.changes.journal import JournalPort
+from seamark.changes.plan import PlannedChange
 from seamark.changes.planner import Planner
 from seamark.changes.spec_kind import SectionPlan, SectionRequest, SpecKind
 from seamark.changes.timing import plan_patiently
@@ -16,7 +16,7 @@ from seamark.errors import UsageError
 from seamark.report.words import render_names
 from seamark.specs.keys import list_kinds
 from seamark.specs.model import Spec
-from seamark.specs.ownership import Claims, ClusterNames, read_claims
+from seamark.specs.ownership import ClusterNames, SpecOwnership, read_claims
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -36,7 +36,7 @@ class SpecPlans:
         *,
         planner: Planner,
         clock: Clock,
-        journal: Callable[[], Journal],
+        journal: Callable[[], JournalPort],
         names: ClusterNames | None = None,
     ) -> None:
         self._context = context
@@ -55,7 +55,7 @@ class SpecPlans:
         adopt: bool = False,
         validate: bool = True,
         wait_seconds: float = WAIT_SECONDS,
-    ) -> Planned:
+    ) -> PlannedChange:
         """Return the plan from what runs to what the spec declares.
 
         Raises:
@@ -64,7 +64,7 @@ class SpecPlans:
             UnreachableError: a cluster did not answer.
         """
 
-        def build() -> Planned:
+        def build() -> PlannedChange:
             check_sections(spec, self._context)
             claims = read_claims(spec.id, self._journal, self._names)
             request = SectionRequest(
@@ -83,7 +83,7 @@ class SpecPlans:
 
         return plan_patiently(build, self._clock)
 
-    def destroy(self, spec: Spec, *, title: str, names: Sequence[str] = (), adopt: bool = False) -> Planned:
+    def destroy(self, spec: Spec, *, title: str, names: Sequence[str] = (), adopt: bool = False) -> PlannedChange:
         """Return the plan that deletes every connector of the spec that is there.
 
         Raises:
@@ -91,7 +91,7 @@ class SpecPlans:
             RefusedError: another spec has one of them.
         """
 
-        def build() -> Planned:
+        def build() -> PlannedChange:
             claims = read_claims(spec.id, self._journal, self._names)
             request = SectionRequest(
                 self._planner.open_reads(1), claims, adopt=adopt, names=tuple(names), wait_seconds=WAIT_SECONDS
@@ -102,7 +102,7 @@ class SpecPlans:
 
         return plan_patiently(build, self._clock)
 
-    def _assemble(self, title: str, parts: _Parts, claims: Claims) -> Planned:
+    def _assemble(self, title: str, parts: _Parts, claims: SpecOwnership) -> PlannedChange:
         """Return the plan of all sections. Their actions are in the order of the phases."""
         ordered = [parts[kind] for kind in sorted(parts, key=lambda kind: kind.phase)]
         gone = {owner for part in ordered for owner in part.gone}
@@ -169,7 +169,7 @@ def _plan_section(kind: SpecKind[Any], spec: Spec, request: SectionRequest) -> S
     return SectionPlan(notes=(f"{kind.section} are left out of a plan by names: {names}",))
 
 
-def _build_journal_notes(claims: Claims) -> tuple[str, ...]:
+def _build_journal_notes(claims: SpecOwnership) -> tuple[str, ...]:
     if not claims.trouble:
         return ()
     return (f"the journal can't be read ({claims.trouble}): deletes and drift can't be known",)

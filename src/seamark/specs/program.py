@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.errors import SpecError
 from seamark.specs.keys import list_sections
 from seamark.specs.layers import (
@@ -33,7 +33,7 @@ from seamark.specs.layers import (
     fill_layers,
 )
 from seamark.specs.model import Contents, Definition, Maker
-from seamark.specs.nodes import Document, Scalar, build_spec_error
+from seamark.specs.nodes import Document, ScalarNode, build_spec_error
 from seamark.specs.sandbox import isolate, run_program
 
 
@@ -90,7 +90,7 @@ def topic(
     return Resource("topic", _check_name(name), fields, _find_line())
 
 
-class Environment:
+class SpecEnvironment:
     """The environment variables at hand, without those that look like secrets."""
 
     def __init__(self, values: Mapping[str, str], *, withheld: Sequence[str] = ()) -> None:
@@ -202,7 +202,7 @@ def _run(order: dict[str, Any]) -> list[dict[str, Any]]:
     if not callable(resources):
         raise TypeError("the program has no function resources(env)")
     found = []
-    for resource in resources(Environment(order["environ"], withheld=order["withheld"])):
+    for resource in resources(SpecEnvironment(order["environ"], withheld=order["withheld"])):
         if not isinstance(resource, Resource):
             raise TypeError(f"resources(env) gave a {type(resource).__name__}; give connector(…) or topic(…)")
         found.append(resource.to_dict())
@@ -241,10 +241,12 @@ def read_py_file(path: Path, *, shared: Shared, environ: Mapping[str, str]) -> C
     return Contents(tuple(definitions), {section: tuple(made) for section, made in sections.items()})
 
 
-def _build(given: dict[str, Any], place: Place, document: Document, *, shared: Shared, filler: Filler) -> Definition:
+def _build(
+    given: dict[str, Any], place: FileLocation, document: Document, *, shared: Shared, filler: Filler
+) -> Definition:
     # A program fills its values itself: what it gives is what Connect gets.
     own: Layer = {
-        key: ConfigLeaf(Scalar(escape_marks(value or ""), 0, 0, is_null=value is None), document)
+        key: ConfigLeaf(ScalarNode(escape_marks(value or ""), 0, 0, is_null=value is None), document)
         for key, value in given["config"].items()
     }
     base, cluster = given["base"], given["cluster"]
@@ -264,7 +266,7 @@ def _build(given: dict[str, Any], place: Place, document: Document, *, shared: S
     return Definition(connector, Maker.PY, document)
 
 
-def _check(given: Any, path: Path) -> Place:
+def _check(given: Any, path: Path) -> FileLocation:
     """The place of a resource. Its shape is checked once more: the pipe is open to the program."""
     good = (
         isinstance(given, dict)
@@ -274,7 +276,7 @@ def _check(given: Any, path: Path) -> Place:
     )
     if not good:
         raise _build_invalid(path)
-    return Place(str(path), given["line"])
+    return FileLocation(str(path), given["line"])
 
 
 def _check_connector(given: Mapping[str, Any], path: Path) -> None:
@@ -290,7 +292,7 @@ def _check_connector(given: Mapping[str, Any], path: Path) -> None:
 
 
 def _build_invalid(path: Path) -> SpecError:
-    return build_spec_error(Place(str(path)), "the program gave something that is no resource")
+    return build_spec_error(FileLocation(str(path)), "the program gave something that is no resource")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from seamark.connect.model import Connector, State
-from seamark.core.files import write_whole
+from seamark.core.files import write_atomically
 from seamark.core.secrets import MASK, find_secret_keys, mask_text, mask_value
 from seamark.errors import RefusedError, SeamarkError, UsageError
 from seamark.specs.edit import Edit, UneditableError, apply_edits, build_edits, build_file_name, compose_file
@@ -61,7 +61,7 @@ def _write(file: PulledFile) -> None:
         # A link is followed: what it leads to is the file.
         target = path.resolve()
         mode = None if file.before is None else stat.S_IMODE(target.stat().st_mode)
-        write_whole(file.after.encode(file.encoding), target, mode=mode)
+        write_atomically(file.after.encode(file.encoding), target, mode=mode)
     except OSError as error:
         raise SeamarkError(
             f"{path} can't be written",

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.core.secrets import is_sensitive, mask_text, mask_value
 from seamark.errors import RefusedError, SpecError
 from seamark.specs.nodes import build_spec_error
@@ -145,7 +145,7 @@ def run_program(
         "withheld": withheld,
     }
     run = _run(order, environ=environ, limits=_Limits(deadline_seconds, max_bytes))
-    place = Place(str(path))
+    place = FileLocation(str(path))
     if run.problem:
         raise build_spec_error(place, run.problem + _quote(run.printed), hint="look at the program; run it by hand")
     answer = _parse(run.sent)
@@ -273,7 +273,7 @@ def _parse(sent: bytes) -> dict[str, Any] | None:
 
 def _build_failure(error: dict[str, Any], path: Path, *, printed: bytes) -> SpecError:
     line, column = error.get("line", 0), error.get("column", 0)
-    place = Place(str(path), line if isinstance(line, int) else 0, column if isinstance(column, int) else 0)
+    place = FileLocation(str(path), line if isinstance(line, int) else 0, column if isinstance(column, int) else 0)
     lines = [mask_text(str(error.get("text", "")))]
     trace = error.get("trace", [])
     lines += (

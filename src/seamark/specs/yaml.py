@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from seamark.errors import SpecError
-from seamark.specs.nodes import MAX_DEPTH, Document, Items, Node, Scalar, Table
+from seamark.specs.nodes import MAX_DEPTH, Document, MappingNode, Node, ScalarNode, SequenceNode
 
 # Nothing is ever constructed from a tag, so a file can't name code, and every text stays as it is written.
 
@@ -89,7 +89,7 @@ class _TreeBuilder:
             )
         node, size = self._anchors[event.anchor]
         start, end = event.start_mark.index, event.end_mark.index
-        if isinstance(node, Scalar):
+        if isinstance(node, ScalarNode):
             # It may be replaced where the alias stands; the anchor's own text stays.
             return node._replace(start=start, end=end, style="*", is_shared=False), size
         return node, size
@@ -100,7 +100,7 @@ class _TreeBuilder:
         style = event.style or ""
         if style in {"|", ">"}:
             end = self._document.line_end(start + len(self._document.text[start:end].rstrip(" \r\n")))
-        return Scalar(event.value, start, end, style, is_null=is_plain and event.value in NULLS), 1
+        return ScalarNode(event.value, start, end, style, is_null=is_plain and event.value in NULLS), 1
 
     def _build_items(self, event: Any, depth: int) -> tuple[Node, int]:
         nodes: list[Node] = []
@@ -109,18 +109,18 @@ class _TreeBuilder:
             node, size = self._build_node(part, depth=depth + 1)
             nodes.append(node)
             total = self._add(total, size, part)
-        return Items(tuple(nodes), event.start_mark.index, part.end_mark.index, bool(event.flow_style)), total
+        return SequenceNode(tuple(nodes), event.start_mark.index, part.end_mark.index, bool(event.flow_style)), total
 
     def _build_table(self, event: Any, depth: int) -> tuple[Node, int]:
-        entries: dict[str, tuple[Scalar, Node]] = {}
-        merged: list[Table] = []
+        entries: dict[str, tuple[ScalarNode, Node]] = {}
+        merged: list[MappingNode] = []
         total = 1
         while type(part := next(self._events)).__name__ != "MappingEndEvent":
             key, _ = self._build_node(part, depth=depth + 1)
-            if not isinstance(key, Scalar):
+            if not isinstance(key, ScalarNode):
                 raise self._error(part, "a key must be a single text")
             value, size = self._build_node(next(self._events), depth=depth + 1)
-            if isinstance(value, Scalar) and value.start == value.end:
+            if isinstance(value, ScalarNode) and value.start == value.end:
                 # The parser puts a missing value before whatever comes next; it belongs behind its colon.
                 behind = max(self._document.text.find(":", key.end), key.end - 1) + 1
                 value = value._replace(start=behind, end=behind)
@@ -135,7 +135,7 @@ class _TreeBuilder:
         for table in merged:
             for name, (key, value) in table.entries.items():
                 entries.setdefault(name, (key, value._replace(is_shared=True)))
-        return Table(entries, event.start_mark.index, part.end_mark.index, bool(event.flow_style)), total
+        return MappingNode(entries, event.start_mark.index, part.end_mark.index, bool(event.flow_style)), total
 
     def _add(self, total: int, size: int, event: Any) -> int:
         """Both sizes. Checked with every part: what comes by merge keys is copied, so a bomb must be stopped early."""
@@ -143,10 +143,10 @@ class _TreeBuilder:
             raise self._error(event, f"with its aliases expanded it has more than {MAX_NODES} parts")
         return total + size
 
-    def _find_merged(self, event: Any, value: Node) -> list[Table]:
+    def _find_merged(self, event: Any, value: Node) -> list[MappingNode]:
         """The tables behind a merge key; the first one that has a key wins."""
-        found = value.nodes if isinstance(value, Items) else (value,)
-        tables = [node for node in found if isinstance(node, Table)]
+        found = value.nodes if isinstance(value, SequenceNode) else (value,)
+        tables = [node for node in found if isinstance(node, MappingNode)]
         if len(tables) != len(found):
             raise self._error(event, "<< takes an alias of a table, or a list of such")
         return tables
@@ -171,15 +171,15 @@ class ComplexError(Exception):
     """The file is not plain: the whole grammar is needed. Never leaves the package."""
 
 
-def parse_quoted(text: str, at: int, last: int) -> Scalar:
+def parse_quoted(text: str, at: int, last: int) -> ScalarNode:
     """The text in quotation marks that begins at `at`."""
     found = (_DOUBLE if text[at] == '"' else _SINGLE).match(text, at, last)
     if found is None:
         raise ComplexError
     if text[at] == "'":
-        return Scalar(found[1].replace("''", "'"), at, found.end(), "'")
+        return ScalarNode(found[1].replace("''", "'"), at, found.end(), "'")
     body = found[1] if "\\" not in found[1] else _ESCAPE.sub(_unescape, found[1])
-    return Scalar(body, at, found.end(), '"')
+    return ScalarNode(body, at, found.end(), '"')
 
 
 def _unescape(found: re.Match[str]) -> str:
@@ -205,13 +205,13 @@ def _parse_node(text: str, at: int, last: int, depth: int) -> Node:
     return _parse_text(text, at, last)
 
 
-def _parse_text(text: str, at: int, last: int) -> Scalar:
+def _parse_text(text: str, at: int, last: int) -> ScalarNode:
     if text[at : at + 1] in {'"', "'"}:
         return parse_quoted(text, at, last)
     found = _WORD.match(text, at, last)
     if found is None:
         raise ComplexError
-    return Scalar(found[0], at, found.end(), is_null=found[0] in _NULLS)
+    return ScalarNode(found[0], at, found.end(), is_null=found[0] in _NULLS)
 
 
 def _skip(text: str, at: int, last: int) -> int:
@@ -220,7 +220,7 @@ def _skip(text: str, at: int, last: int) -> int:
     return at
 
 
-def _parse_items(text: str, at: int, last: int, depth: int) -> Items:
+def _parse_items(text: str, at: int, last: int, depth: int) -> SequenceNode:
     nodes: list[Node] = []
     position = _skip(text, at + 1, last)
     while text[position : position + 1] != "]" or nodes:
@@ -232,11 +232,11 @@ def _parse_items(text: str, at: int, last: int, depth: int) -> Items:
         if text[position] == "]":
             break
         position = _skip(text, position + 1, last)
-    return Items(tuple(nodes), at, position + 1, is_flow=True)
+    return SequenceNode(tuple(nodes), at, position + 1, is_flow=True)
 
 
-def _parse_table(text: str, at: int, last: int, depth: int) -> Table:
-    entries: dict[str, tuple[Scalar, Node]] = {}
+def _parse_table(text: str, at: int, last: int, depth: int) -> MappingNode:
+    entries: dict[str, tuple[ScalarNode, Node]] = {}
     position = _skip(text, at + 1, last)
     while text[position : position + 1] != "}" or entries:
         key = _parse_text(text, position, last)
@@ -250,7 +250,7 @@ def _parse_table(text: str, at: int, last: int, depth: int) -> Table:
         if text[position] == "}":
             break
         position = _skip(text, position + 1, last)
-    return Table(entries, at, position + 1, is_flow=True)
+    return MappingNode(entries, at, position + 1, is_flow=True)
 
 
 # Tabs, carriage returns, other line breaks, and what YAML does not allow at all.
@@ -267,7 +267,7 @@ _REST = re.compile(r" *(?: #.*)?$", re.MULTILINE)
 _LITERAL = re.compile(r"\|([+-]?)(?: +#.*)?$", re.MULTILINE)
 
 
-def parse_simple(text: str) -> Table | None:
+def parse_simple(text: str) -> MappingNode | None:
     """The tree of a plain file, or None for any other."""
     if _STRANGE.search(text):
         return None
@@ -284,7 +284,7 @@ class _Reader:
         self._lines = [(len(found[1]), found.start(2), found.end(2)) for found in _LINE.finditer(text)]
         self._next = 0
 
-    def read(self) -> Table:
+    def read(self) -> MappingNode:
         if self._lines and text_of(self._text, self._lines[0]) == "---":
             self._next = 1
         if self._next >= len(self._lines) or self._lines[self._next][0]:
@@ -294,10 +294,10 @@ class _Reader:
             raise ComplexError
         return root
 
-    def _read_table(self, indent: int, *, depth: int) -> Table:
+    def _read_table(self, indent: int, *, depth: int) -> MappingNode:
         if depth > MAX_DEPTH:
             raise ComplexError
-        entries: dict[str, tuple[Scalar, Node]] = {}
+        entries: dict[str, tuple[ScalarNode, Node]] = {}
         value: Node
         lines, text = self._lines, self._text
         start = end = lines[self._next][1]
@@ -307,8 +307,8 @@ class _Reader:
             if usual is not None and usual[1] not in entries and usual[1] not in _NULLS:
                 name, word = usual.groups()
                 first = last - len(word)
-                value = Scalar(word, first, last, "", word in _NULLS)
-                entries[name] = (Scalar(name, at, at + len(name)), value)
+                value = ScalarNode(word, first, last, "", word in _NULLS)
+                entries[name] = (ScalarNode(name, at, at + len(name)), value)
                 self._next += 1
                 end = last
                 continue
@@ -319,12 +319,12 @@ class _Reader:
             if name in entries or (found[1] and name in _NULLS):
                 raise ComplexError
             key_end = at + len(found[0].rstrip(" ")) - 1
-            key = Scalar(name, at, key_end, "" if found[1] else text[at])
+            key = ScalarNode(name, at, key_end, "" if found[1] else text[at])
             value = self._read_value(found.end(), last, indent=indent, after_key=key_end + 1, depth=depth)
             entries[name] = (key, value)
             end = value.end
         self._refuse_deeper(indent)
-        return Table(entries, start, end)
+        return MappingNode(entries, start, end)
 
     def _refuse_deeper(self, indent: int) -> None:
         """A deeper line here would go on with the text above it, or be a mistake."""
@@ -346,9 +346,9 @@ class _Reader:
                 return self._read_items(below, depth=depth + 1)
             if below > indent:
                 return self._read_table(below, depth=depth + 1)
-        return Scalar("", after_key, after_key, is_null=True)
+        return ScalarNode("", after_key, after_key, is_null=True)
 
-    def _read_items(self, indent: int, *, depth: int) -> Items:
+    def _read_items(self, indent: int, *, depth: int) -> SequenceNode:
         if depth > MAX_DEPTH:
             raise ComplexError
         nodes: list[Node] = []
@@ -360,7 +360,7 @@ class _Reader:
                 break
             nodes.append(self._read_item(dash.end(), last, indent=indent, depth=depth))
         self._refuse_deeper(indent)
-        return Items(tuple(nodes), start, nodes[-1].end)
+        return SequenceNode(tuple(nodes), start, nodes[-1].end)
 
     def _read_item(self, at: int, last: int, *, indent: int, depth: int) -> Node:
         if at >= last or self._text[at] == "#" or _DASH.match(self._text, at, last):
@@ -389,7 +389,7 @@ class _Reader:
         self._next += 1
         return node
 
-    def _read_plain(self, at: int, last: int) -> Scalar:
+    def _read_plain(self, at: int, last: int) -> ScalarNode:
         if not _PLAIN.match(self._text, at, last):
             raise ComplexError
         stop = _END_OF_PLAIN.search(self._text, at, last)
@@ -398,9 +398,9 @@ class _Reader:
                 raise ComplexError
             last = stop.start()
         word = self._text[at:last]
-        return Scalar(word, at, last, is_null=word in _NULLS)
+        return ScalarNode(word, at, last, is_null=word in _NULLS)
 
-    def _read_literal(self, at: int, last: int, *, indent: int) -> Scalar:
+    def _read_literal(self, at: int, last: int, *, indent: int) -> ScalarNode:
         head = _LITERAL.match(self._text, at, last)
         if head is None or self._next + 1 >= len(self._lines):
             raise ComplexError
@@ -416,7 +416,7 @@ class _Reader:
             body = body.rstrip("\n") + "\n"
         else:
             body += "\n"
-        return Scalar(body, at, end, "|")
+        return ScalarNode(body, at, end, "|")
 
 
 def text_of(text: str, line: tuple[int, int, int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.errors import SpecError
 from seamark.specs.keys import CONNECTOR_KEYS, EACH_KEYS, build_file_keys, check_keys, list_sections
 from seamark.specs.layers import (
@@ -21,7 +21,7 @@ from seamark.specs.layers import (
     require_text,
 )
 from seamark.specs.model import Contents, Definition, Maker
-from seamark.specs.nodes import Document, Items, Node, Scalar, Table
+from seamark.specs.nodes import Document, MappingNode, Node, ScalarNode, SequenceNode
 from seamark.specs.yaml import parse_yaml
 
 # A hundred thousand connectors of fifty keys.
@@ -45,7 +45,7 @@ def read_yaml_file(document: Document, *, above: Shared, environ: Mapping[str, s
 class _FileTable:
     """A `SpecTable` over the nodes of a file."""
 
-    table: Table
+    table: MappingNode
     document: Document
     filler: Filler
 
@@ -61,18 +61,18 @@ class _FileTable:
     def read_name(self, key: str) -> str:
         return self.filler.fill(self.table.entries[key][0], self.document)
 
-    def find_place(self, key: str) -> Place:
+    def find_place(self, key: str) -> FileLocation:
         return self.document.place(self.table.entries[key][0])
 
     def is_null(self, key: str) -> bool:
         node = self._find(key)
-        return isinstance(node, Scalar) and node.is_null
+        return isinstance(node, ScalarNode) and node.is_null
 
     def is_table(self, key: str) -> bool:
-        return isinstance(self._find(key), Table)
+        return isinstance(self._find(key), MappingNode)
 
     def is_list(self, key: str) -> bool:
-        return isinstance(self._find(key), Items)
+        return isinstance(self._find(key), SequenceNode)
 
     def read_table(self, key: str, *, what: str = "") -> _FileTable:
         table = require_table(self._find(key), self.document, what=what or key)
@@ -83,7 +83,7 @@ class _FileTable:
 
     def read_texts(self, key: str, *, what: str) -> tuple[str, ...]:
         node = self._find(key)
-        if not isinstance(node, Items):
+        if not isinstance(node, SequenceNode):
             raise self.document.error(node, f"{key} must be a list")
         return tuple(self._fill(one, what=what) for one in node.nodes)
 
@@ -94,7 +94,7 @@ class _FileTable:
 
     def find_text(self, key: str) -> str:
         node = self._find(key)
-        return self.filler.fill(node, self.document) if isinstance(node, Scalar) else ""
+        return self.filler.fill(node, self.document) if isinstance(node, ScalarNode) else ""
 
     def build_error(self, problem: str, *, key: str = "", at_key: bool = False, hint: str = "") -> SpecError:
         at = self.table.entries[key][0 if at_key else 1] if key else self.table
@@ -113,7 +113,7 @@ class _Reader:
     shared: Shared
     filler: Filler
 
-    def read_definitions(self, root: Table) -> Iterator[Definition]:
+    def read_definitions(self, root: MappingNode) -> Iterator[Definition]:
         for name, entry in self._list_connectors(root):
             check_keys(entry, self.document, CONNECTOR_KEYS, what="a connector")
             own = self._read_own(entry)
@@ -122,11 +122,11 @@ class _Reader:
             check_keys(entry, self.document, EACH_KEYS, what="an entry of each")
             yield from self._read_each(entry)
 
-    def _list_connectors(self, root: Table) -> Iterator[tuple[Scalar, Table]]:
+    def _list_connectors(self, root: MappingNode) -> Iterator[tuple[ScalarNode, MappingNode]]:
         if "connectors" not in root.entries:
             return
         node = root.entries["connectors"][1]
-        if isinstance(node, Table):
+        if isinstance(node, MappingNode):
             for key, value in node.entries.values():
                 entry = require_table(value, self.document, what=f"connector {key.text}")
                 if "name" in entry.entries:
@@ -136,30 +136,30 @@ class _Reader:
         for entry in self._list_tables(root, "connectors"):
             yield self._find_name(entry), entry
 
-    def _list_tables(self, root: Table, section: str) -> Iterator[Table]:
+    def _list_tables(self, root: MappingNode, section: str) -> Iterator[MappingNode]:
         if section not in root.entries:
             return
         node = root.entries[section][1]
-        if isinstance(node, Scalar) and node.is_null:
+        if isinstance(node, ScalarNode) and node.is_null:
             return
-        if not isinstance(node, Items):
+        if not isinstance(node, SequenceNode):
             raise self.document.error(
                 node, f"{section} must be a list", hint="begin every entry with a dash: - name: …"
             )
         for part in node.nodes:
             yield require_table(part, self.document, what=f"an entry of {section}")
 
-    def _find_name(self, entry: Table) -> Scalar:
+    def _find_name(self, entry: MappingNode) -> ScalarNode:
         if "name" not in entry.entries:
             raise self.document.error(entry, "this entry has no name", hint="add name: …")
         return require_text(entry.entries["name"][1], self.document, what="name")
 
-    def _read_each(self, entry: Table) -> Iterator[Definition]:
+    def _read_each(self, entry: MappingNode) -> Iterator[Definition]:
         name = self._find_name(entry)
         if "for" not in entry.entries:
             raise self.document.error(entry, "this entry has no rows", hint="add for: [{NAME: value}, …]")
         rows = entry.entries["for"][1]
-        if not isinstance(rows, Items):
+        if not isinstance(rows, SequenceNode):
             raise self.document.error(rows, "for must be a list of rows", hint="for: [{NAME: value}, …]")
         own = self._read_own(entry)
         if len(rows.nodes) * (len(own) + len(self.shared.defaults)) > MAX_VALUES:
@@ -172,17 +172,19 @@ class _Reader:
     def _read_row(self, node: Node) -> dict[str, str]:
         row: dict[str, str] = {}
         for name, (key, value) in require_table(node, self.document, what="a row of for").entries.items():
-            if not isinstance(value, Scalar) or value.is_null:
+            if not isinstance(value, ScalarNode) or value.is_null:
                 raise self.document.error(key, f"{name} in this row is not a text", hint="give it a value, or quote it")
             row[name] = self.filler.fill(value, self.document)
         return row
 
-    def _read_own(self, entry: Table) -> Layer:
+    def _read_own(self, entry: MappingNode) -> Layer:
         """The config keys that stand in the entry itself."""
         node = entry.entries.get("config")
         return build_layer(node[1], self.document, what="config") if node else {}
 
-    def _build(self, name: Scalar, entry: Table, at: Node, *, own: Layer, filler: Filler, maker: Maker) -> Definition:
+    def _build(
+        self, name: ScalarNode, entry: MappingNode, at: Node, *, own: Layer, filler: Filler, maker: Maker
+    ) -> Definition:
         document = self.document
         filled = check_name(filler.fill(name, document), document.place(name))
         base = self._find_base(entry, filler)
@@ -198,7 +200,7 @@ class _Reader:
         )
         return Definition(connector, maker, document, entry, own, inherited)
 
-    def _find_base(self, entry: Table, filler: Filler) -> Layer | None:
+    def _find_base(self, entry: MappingNode, filler: Filler) -> Layer | None:
         if "base" not in entry.entries:
             return None
         node = require_text(entry.entries["base"][1], self.document, what="base")
@@ -208,7 +210,7 @@ class _Reader:
             raise self.document.error(node, f"no base is named {name}", hint=f"known bases: {known}")
         return self.shared.bases[name]
 
-    def _find_cluster(self, entry: Table, filler: Filler) -> str | None:
+    def _find_cluster(self, entry: MappingNode, filler: Filler) -> str | None:
         if "cluster" in entry.entries:
             return filler.fill(require_text(entry.entries["cluster"][1], self.document, what="cluster"), self.document)
         shared = self.shared.cluster

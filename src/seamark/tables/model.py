@@ -14,7 +14,7 @@ OFFSET, DELETED = "seamark_offset", "seamark_deleted"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """How far one partition has come. `epoch` grows with each claim: the last claimant may move it, and nobody else.
 
     `moves` counts how often it was moved: one that was set back and read again may come to the same offset.
@@ -38,14 +38,14 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One range: from where the ledger stands to `end`."""
+class LedgerAdvance:
+    """One range of offsets: from that of the ledger entry to `end`."""
 
-    entry: Entry
+    entry: LedgerEntry
     end: int
 
     @property
-    def after(self) -> Entry:
+    def after(self) -> LedgerEntry:
         """What the ledger says when it is landed."""
         return replace(self.entry, next_offset=self.end, moves=self.entry.moves + 1)
 

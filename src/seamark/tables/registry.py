@@ -1,8 +1,8 @@
 """The technologies that hold rows and offsets, found by registration, and what each of them provides.
 
 A technology has three halves, one per process. In the planning process it opens ledgers (`LedgerStore`) and tables
-(`Table`). On the driver of a run its `driver` reads, claims and lands. That driver decides what its executor tasks run.
-Packages other than `tables` ask this module, and name no technology.
+(`PipelineTable`). On the driver of a run its `driver` reads, claims and lands. That driver decides what its executor
+tasks run. Packages other than `tables` ask this module, and name no technology.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from seamark.core.readings import Reading
 from seamark.core.refs import build_pipeline_owner, is_pipeline
 from seamark.errors import SeamarkError, UsageError
-from seamark.tables.model import Entry, FilePart
+from seamark.tables.model import FilePart, LedgerEntry
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -33,26 +33,26 @@ _OWN = (
 )
 
 
-class Ledger(Protocol):
+class LedgerPort(Protocol):
     """The entries of one owner. Rows and entries are committed together, so the ledger is the only truth."""
 
-    def read(self) -> dict[tuple[str, int], Entry]:
+    def read(self) -> dict[tuple[str, int], LedgerEntry]:
         """Return all entries, by topic ID and partition."""
 
-    def place(self, entries: Iterable[Entry], *, gone: Iterable[Entry] = ()) -> None:
+    def place(self, entries: Iterable[LedgerEntry], *, gone: Iterable[LedgerEntry] = ()) -> None:
         """Set these entries and remove those, all or none. A run that holds one of them is fenced."""
 
-    def claim(self, firsts: Iterable[Entry]) -> Sequence[Entry]:
+    def claim(self, firsts: Iterable[LedgerEntry]) -> Sequence[LedgerEntry]:
         """Take these entries from any run that holds them: their epochs change. A missing one begins as given."""
 
 
 class LedgerStore(Protocol):
     """A database, a lake or another place of the context that has ledgers. It is opened by the first call."""
 
-    def find(self, owner: str) -> Ledger | None:
+    def find(self, owner: str) -> LedgerPort | None:
         """Return the ledger of an owner; None if this store doesn't know the owner."""
 
-    def begin(self, owner: str) -> Ledger | None:
+    def begin(self, owner: str) -> LedgerPort | None:
         """Return a new ledger for an owner; None if a ledger begins with the first run only."""
 
     def list_owners(self, *, prefix: str) -> Sequence[str]:
@@ -62,10 +62,10 @@ class LedgerStore(Protocol):
         """Return what tells this store from others, because a context may have one store under two names."""
 
 
-class Table(Protocol):
+class PipelineTable(Protocol):
     """The table of a pipeline, in the planning process."""
 
-    def read_offsets(self) -> Mapping[tuple[str, int], Entry]:
+    def read_offsets(self) -> Mapping[tuple[str, int], LedgerEntry]:
         """Return the entries of the pipeline; none before its first run."""
 
     def plan_layout(self) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ class Technology(LedgerTechnology, Protocol):
     def build_example(self, name: str) -> str:
         """Return the lines of a context file that add a store of this name."""
 
-    def open_table(self, settings: Any, definition: Landing) -> Table:
+    def open_table(self, settings: Any, definition: Landing) -> PipelineTable:
         """Return the table of a pipeline."""
 
     def open_access(self, settings: Any) -> Any:
@@ -154,7 +154,7 @@ class NamedStore:
         return f"{self.place} {self.name}"
 
 
-class Registry:
+class TechnologyRegistry:
     """All technologies, seamark's own first. `failures` are the packages that could not be used, with the reason."""
 
     def __init__(self, technologies: Iterable[LedgerTechnology], failures: Mapping[str, str] | None = None) -> None:
@@ -217,7 +217,7 @@ def _is_target(technology: LedgerTechnology) -> bool:
 
 
 @cache
-def open_registry() -> Registry:
+def open_registry() -> TechnologyRegistry:
     """Return the technologies of this process: seamark's own, and those of installed packages."""
     found: list[LedgerTechnology] = [resolve_name(name)() for name in _OWN]
     failures: dict[str, str] = {}
@@ -229,7 +229,7 @@ def open_registry() -> Registry:
             failures[point.name] = f"{type(error).__name__}: {error}"
         else:
             found.append(technology)
-    return Registry(found, failures)
+    return TechnologyRegistry(found, failures)
 
 
 def _check_new(technology: LedgerTechnology, known: Sequence[LedgerTechnology]) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
-from seamark.changes.action import Reads, StandaloneStep, StepSeen, action_kind, needs_permission, take_last_look
-from seamark.changes.effect import Effect, FieldChange, Sign
-from seamark.changes.environment import World
+from seamark.changes.action import Reads, StandaloneStep, StepSeen, action_kind, needs_permission, read_within_deadline
+from seamark.changes.effect import ChangeKind, Effect, FieldChange
+from seamark.changes.environment import Environment
 from seamark.changes.locks import topic_lock
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_image, step_kind
 from seamark.core.refs import Port
@@ -20,7 +20,7 @@ from seamark.policy.permissions import Permission
 from seamark.report.words import render_count
 
 
-def read_topic(world: World, name: str) -> TopicStatus | None:
+def read_topic(world: Environment, name: str) -> TopicStatus | None:
     """The topic with its configs, or None where there is none of that name."""
     reading = world.use(BROKERS)().read_topics([name])
     for error in reading.failures.values():
@@ -37,7 +37,7 @@ def read_topic(world: World, name: str) -> TopicStatus | None:
     return topic
 
 
-def require_topic(world: World, name: str) -> TopicStatus:
+def require_topic(world: Environment, name: str) -> TopicStatus:
     """The topic, or the error that it is not there."""
     topic = read_topic(world, name)
     if topic is None:
@@ -56,7 +56,7 @@ def build_configs(values: Mapping[str, str]) -> dict[str, str]:
     return {key: normalize_value(values[key]) for key in sorted(values)}
 
 
-def read_export(world: World, topic: TopicStatus) -> dict[str, Any]:
+def read_export(world: Environment, topic: TopicStatus) -> dict[str, Any]:
     """All that is worth keeping of a topic before it goes: its shape, its bounds, and what groups committed on it."""
     kafka = world.use(BROKERS)()
     bounds = kafka.read_bounds(topic.led_spots).found
@@ -162,10 +162,10 @@ class CreateTopic(_NewTopic):
         count = f"{self.partitions} partition" + ("s" if self.partitions != 1 else "")
         return f"create {self.subject}" + (f" with {count}" if self.partitions is not None else "")
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         return Intent(before=self._build_image(read_topic(world, self.name)), after=self._wanted())
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         if intent.before is not None:
             raise AlreadyExistsError(
                 f"{self.subject} is there already", hint="change it instead of creating it, or choose another name"
@@ -185,9 +185,9 @@ class CreateTopic(_NewTopic):
         # A new topic has few configs, and whoever reviews it wants to see them.
         told = " ".join(f"{found.key}={found.after}" for found in configs)
         words = f"create: {', '.join(parts)}" + (f" with {told}" if told else "")
-        return Effect(Sign.CREATE, self.subject, words, configs)
+        return Effect(ChangeKind.CREATE, self.subject, words, configs)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         topic = read_topic(world, self.name)
         seen = compare_image(self._build_image(topic), intent)
         # Until somebody leads it, a step after this one could not use it.
@@ -215,17 +215,17 @@ class DeleteNewTopic(_NewTopic):
 
     def build_effect(self, seen: StepSeen) -> Effect:
         del seen
-        return Effect(Sign.DELETE, self.subject, "delete, if it is still empty")
+        return Effect(ChangeKind.DELETE, self.subject, "delete, if it is still empty")
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         return Intent(before=self._build_image(read_topic(world, self.name)), after=None)
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
-        take_last_look(world, self.subject, lambda: self._require_empty(world))
+        read_within_deadline(world, self.subject, lambda: self._require_empty(world))
         world.use(BROKERS)().delete_topic(self.name)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         return compare_image(self._build_image(read_topic(world, self.name)), intent)
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
@@ -233,7 +233,7 @@ class DeleteNewTopic(_NewTopic):
             return None
         return CreateTopic(self.name, self.partitions, self.replication_factor, dict(self.configs))
 
-    def _require_empty(self, world: World) -> None:
+    def _require_empty(self, world: Environment) -> None:
         topic = read_topic(world, self.name)
         spots = () if topic is None else topic.spots
         bounds = world.use(BROKERS)().read_bounds(spots).require_complete(what="the bounds")
@@ -269,21 +269,21 @@ class DeleteTopic(TopicAction):
         bounds: Mapping[str, Any] = export.get("bounds", {})
         records = sum(max(0, latest - earliest) for earliest, latest in bounds.values())
         what = f"{render_count(records, 'record')} in {render_count(int(export.get('partitions', 0)), 'partition')}"
-        return Effect(Sign.DELETE, self.subject, f"delete: {what}, for good")
+        return Effect(ChangeKind.DELETE, self.subject, f"delete: {what}, for good")
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         topic = read_topic(world, self.name)
         if topic is None:
             return Intent(before=None, after=None)
         return Intent(before=_build_identity(topic), after=None, extra=read_export(world, topic))
 
-    def perform(self, world: World, intent: Intent) -> None:
-        topic = take_last_look(world, self.subject, lambda: read_topic(world, self.name))
+    def perform(self, world: Environment, intent: Intent) -> None:
+        topic = read_within_deadline(world, self.subject, lambda: read_topic(world, self.name))
         if _build_identity(topic) != intent.before:
             raise RefusedError(f"{self.subject} is another one than a moment ago; nothing was deleted")
         world.use(BROKERS)().delete_topic(self.name)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         return compare_image(_build_identity(read_topic(world, self.name)), intent)
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
@@ -322,14 +322,14 @@ class GrowTopic(TopicAction):
         have = int(seen.intent.before["partitions"])
         more = render_count(self.partitions - have, "partition")
         fields = (FieldChange("partitions", str(have), str(self.partitions)),)
-        return Effect(Sign.CHANGE, self.subject, f"grow by {more}, for good", fields)
+        return Effect(ChangeKind.CHANGE, self.subject, f"grow by {more}, for good", fields)
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         topic = require_topic(world, self.name)
         after = {"topic_id": topic.topic_id, "partitions": self.partitions}
         return Intent(before=_build_count(topic), after=after)
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         if intent.before["partitions"] > self.partitions:
             raise RefusedError(
                 f"{self.subject} has {intent.before['partitions']} partitions, and Kafka takes none away",
@@ -337,7 +337,7 @@ class GrowTopic(TopicAction):
             )
         world.use(BROKERS)().grow_topic(self.name, partitions=self.partitions)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         topic = read_topic(world, self.name)
         if topic is None:
             return Observed.FOREIGN
@@ -369,20 +369,20 @@ class AlterTopicConfig(TopicAction):
 
     def build_effect(self, seen: StepSeen) -> Effect:
         fields = compare_configs(seen.intent.before["configs"], seen.intent.after["configs"])
-        return Effect(Sign.CHANGE, self.subject, f"change {render_count(len(fields), 'config')}", fields)
+        return Effect(ChangeKind.CHANGE, self.subject, f"change {render_count(len(fields), 'config')}", fields)
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         topic = require_topic(world, self.name)
         self._refuse_hidden(topic)
         wanted: dict[str, str | None] = {**build_configs(self.values), **dict.fromkeys(self.remove)}
         after = {"topic_id": topic.topic_id, "configs": {key: wanted[key] for key in self._keys()}}
         return Intent(before=self._build_image(topic), after=after)
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         world.use(BROKERS)().alter_topic_config(self.name, values=self.values, remove=self.remove)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         topic = read_topic(world, self.name)
         return Observed.FOREIGN if topic is None else compare_image(self._build_image(topic), intent)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from seamark.core.readings import Severity
 from seamark.kafka.groups import Committed
-from seamark.kafka.model import Bounds, TopicStatus
+from seamark.kafka.model import LogOffsets, TopicStatus
 from seamark.report.words import render_bytes, render_count, render_duration
 from seamark.topics.health_model import (
     WARN_AT,
@@ -23,7 +23,7 @@ from seamark.topics.health_model import (
 class _Position(NamedTuple):
     number: int
     commit: Committed
-    bounds: Bounds
+    bounds: LogOffsets
 
 
 def examine_readers(evidence: HealthEvidence) -> Iterator[TopicFinding]:

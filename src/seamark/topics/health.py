@@ -12,7 +12,15 @@ from seamark.core.readings import Reading, Severity
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, SeamarkError
 from seamark.kafka.api import BrokersPort
-from seamark.kafka.model import Bounds, Edge, Spot, SpotReading, Stamp, TopicSize, TopicStatus
+from seamark.kafka.model import (
+    LogOffsets,
+    OffsetAndTimestamp,
+    OffsetSpec,
+    PartitionReading,
+    TopicPartition,
+    TopicSize,
+    TopicStatus,
+)
 from seamark.topics.consumer_checks import examine_readers
 from seamark.topics.health_checks import examine_balance, examine_copies, examine_expiry, examine_internal
 from seamark.topics.health_model import (
@@ -32,7 +40,7 @@ if TYPE_CHECKING:
 _RETENTION = "offsets.retention.minutes"
 
 
-class Gatherer:
+class HealthReader:
     """Reads everything once, and keeps by name what could not be read."""
 
     def __init__(self, context: Context, *, kafka: BrokersPort, clusters: Clusters, now_ms: int) -> None:
@@ -51,8 +59,8 @@ class Gatherer:
         sinks = self._read_sinks()
         readers = self._read_readers(sinks)
         spots = _find_led(readers, topics)
-        earliest = self._take(self._kafka.read_log_offsets(spots, at=Edge.EARLIEST))
-        latest = self._take(self._kafka.read_log_offsets(list(earliest), at=Edge.LATEST))
+        earliest = self._take(self._kafka.read_log_offsets(spots, at=OffsetSpec.EARLIEST))
+        latest = self._take(self._kafka.read_log_offsets(list(earliest), at=OffsetSpec.LATEST))
         retention = self._read_retention(readers)
         return HealthEvidence(
             self._context,
@@ -70,7 +78,7 @@ class Gatherer:
             failures=self._failures,
         )
 
-    def _read_moving(self, topics: Iterable[TopicStatus]) -> Mapping[Spot, tuple[int, ...]]:
+    def _read_moving(self, topics: Iterable[TopicStatus]) -> Mapping[TopicPartition, tuple[int, ...]]:
         """Asked only where a copy is missing: it may be on its way."""
         if not any(topic.under_replicated for topic in topics):
             return {}
@@ -107,13 +115,15 @@ class Gatherer:
             for found in committed.items
         )
 
-    def _take(self, reading: SpotReading[Stamp | None]) -> dict[Spot, Stamp]:
+    def _take(self, reading: PartitionReading[OffsetAndTimestamp | None]) -> dict[TopicPartition, OffsetAndTimestamp]:
         self._failures |= _without_gone(
             {f"{topic}-{number}": error for (topic, number), error in reading.failures.items()}
         )
         return {spot: stamp for spot, stamp in reading.found.items() if stamp is not None}
 
-    def _read_aged(self, spots: Sequence[Spot], topics: Mapping[str, TopicStatus]) -> dict[Spot, int | None]:
+    def _read_aged(
+        self, spots: Sequence[TopicPartition], topics: Mapping[str, TopicStatus]
+    ) -> dict[TopicPartition, int | None]:
         kept = {name: find_retention_ms(topic) for name, topic in topics.items()}
         lengths = {spot: length for spot in spots if (length := kept[spot[0]]) is not None}
         return self._read_since({spot: self._now_ms - find_safe_ms(length) for spot, length in lengths.items()})
@@ -130,8 +140,8 @@ class Gatherer:
         return int(told) * 60.0 if told.isdecimal() else None
 
     def _read_idle(
-        self, readers: Sequence[Reader], known: Iterable[Spot], retention_seconds: float | None
-    ) -> dict[Spot, int | None]:
+        self, readers: Sequence[Reader], known: Iterable[TopicPartition], retention_seconds: float | None
+    ) -> dict[TopicPartition, int | None]:
         if retention_seconds is None:
             return {}
         known = frozenset(known)
@@ -139,7 +149,7 @@ class Gatherer:
         quiet = [reader for reader in readers if reader.sinks and reader.is_quiet]
         return self._read_since({spot: since for reader in quiet for spot in reader.offsets if spot in known})
 
-    def _read_since(self, times: Mapping[Spot, int]) -> dict[Spot, int | None]:
+    def _read_since(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         if not times:
             return {}
         reading = self._kafka.read_offsets_at(times)
@@ -164,14 +174,16 @@ def _without_gone(failures: Mapping[str, SeamarkError]) -> dict[str, SeamarkErro
     return {name: error for name, error in failures.items() if not isinstance(error, NotFoundError)}
 
 
-def _find_led(readers: Sequence[Reader], topics: Mapping[str, TopicStatus]) -> list[Spot]:
+def _find_led(readers: Sequence[Reader], topics: Mapping[str, TopicStatus]) -> list[TopicPartition]:
     """The partitions that somebody has committed on, as far as they are there and led."""
     led = {spot for topic in topics.values() for spot in topic.led_spots}
     return [spot for spot in dict.fromkeys(spot for reader in readers for spot in reader.offsets) if spot in led]
 
 
-def _build_bounds(earliest: Mapping[Spot, Stamp], latest: Mapping[Spot, Stamp]) -> dict[Spot, Bounds]:
-    return {spot: Bounds(earliest[spot].offset, end.offset) for spot, end in latest.items()}
+def _build_bounds(
+    earliest: Mapping[TopicPartition, OffsetAndTimestamp], latest: Mapping[TopicPartition, OffsetAndTimestamp]
+) -> dict[TopicPartition, LogOffsets]:
+    return {spot: LogOffsets(earliest[spot].offset, end.offset) for spot, end in latest.items()}
 
 
 CHECKS: tuple[Callable[[HealthEvidence], Iterator[TopicFinding]], ...] = (
@@ -187,7 +199,7 @@ _ORDER = tuple(HealthCheck)
 
 def read_topic_health(context: Context, *, kafka: BrokersPort, clusters: Clusters, now: float) -> TopicHealth:
     """Read everything once, and look at it."""
-    return examine(Gatherer(context, kafka=kafka, clusters=clusters, now_ms=int(now * 1000)).gather())
+    return examine(HealthReader(context, kafka=kafka, clusters=clusters, now_ms=int(now * 1000)).gather())
 
 
 def examine(evidence: HealthEvidence) -> TopicHealth:

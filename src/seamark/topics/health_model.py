@@ -13,7 +13,7 @@ from seamark.core.readings import Severity
 from seamark.errors import SeamarkError
 from seamark.kafka.clusters import KafkaCluster
 from seamark.kafka.groups import Committed
-from seamark.kafka.model import Bounds, Spot, TopicSize, TopicStatus
+from seamark.kafka.model import LogOffsets, TopicPartition, TopicSize, TopicStatus
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -28,7 +28,7 @@ class Reader:
 
     group: str
     state: str
-    offsets: Mapping[Spot, Committed]
+    offsets: Mapping[TopicPartition, Committed]
     sinks: tuple[Connector, ...] = ()
 
     @property
@@ -59,13 +59,13 @@ class HealthEvidence:
     context: Context
     cluster: KafkaCluster
     topics: Mapping[str, TopicStatus]
-    moving: Mapping[Spot, tuple[int, ...]] = field(default_factory=dict)
+    moving: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     readers: tuple[Reader, ...] = ()
     sinks: Mapping[str, tuple[Connector, ...]] = field(default_factory=dict)
-    bounds: Mapping[Spot, Bounds] = field(default_factory=dict)
-    epochs: Mapping[Spot, int] = field(default_factory=dict)
-    aged: Mapping[Spot, int | None] = field(default_factory=dict)
-    idle: Mapping[Spot, int | None] = field(default_factory=dict)
+    bounds: Mapping[TopicPartition, LogOffsets] = field(default_factory=dict)
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    aged: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+    idle: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     offsets_retention_seconds: float | None = None
     sizes: Mapping[str, TopicSize] = field(default_factory=dict)
     failures: Mapping[str, SeamarkError] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class TopicFinding:
     reader: str = ""
 
     @property
-    def spots(self) -> tuple[Spot, ...]:
+    def spots(self) -> tuple[TopicPartition, ...]:
         """The partitions it is about, by topic and number."""
         return tuple((self.topic, number) for number in self.partitions)
 
@@ -166,7 +166,7 @@ class TopicHealth:
             topics={topic: count for topic, count in self.topics.items() if fits(topic)},
         )
 
-    def find(self, check: HealthCheck) -> tuple[Spot, ...]:
+    def find(self, check: HealthCheck) -> tuple[TopicPartition, ...]:
         """Every partition that one check names."""
         return tuple(sorted(spot for found in self.findings if found.check is check for spot in found.spots))
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from seamark.changes.action import Action
-from seamark.changes.plan import Planned
+from seamark.changes.plan import PlannedChange
 from seamark.changes.planner import Planner
 from seamark.connect.clusters import Clusters
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.core.readings import Reading
 from seamark.errors import AlreadyExistsError, NotFoundError, SeamarkError, UsageError
-from seamark.kafka.model import Bounds, TopicSize, TopicStatus
+from seamark.kafka.model import LogOffsets, TopicSize, TopicStatus
 from seamark.topics.actions import AlterTopicConfig, CreateTopic, DeleteTopic, GrowTopic
 from seamark.topics.safety import build_delete_notes, build_grow_notes, refuse_own, refuse_shrink, refuse_used
 from seamark.topics.users import TopicReport, read_users
@@ -55,7 +55,7 @@ class Topics:
             return Reading(tuple(TopicReport(found) for found in reading.items), failures=reading.failures)
         bounds = kafka.read_bounds(spot for found in reading.items for spot in found.led_spots)
         measured = kafka.read_sizes(_number_partitions(reading.items))
-        by_topic: dict[str, dict[int, Bounds]] = {}
+        by_topic: dict[str, dict[int, LogOffsets]] = {}
         for (name, number), found in bounds.found.items():
             by_topic.setdefault(name, {})[number] = found
         known = {found.name: found for found in measured.items}
@@ -108,7 +108,7 @@ class Topics:
         partitions: int | None = None,
         replication: int | None = None,
         config: Mapping[str, object] | None = None,
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan a new topic. What is not given is left to the brokers."""
         check_name(name)
         _check_positive(partitions=partitions, replication=replication)
@@ -119,7 +119,7 @@ class Topics:
         step = CreateTopic(name, partitions, replication, {key: _text(value) for key, value in (config or {}).items()})
         return self._build(f"create topic {name}", step)
 
-    def delete(self, name: str) -> Planned:
+    def delete(self, name: str) -> PlannedChange:
         """Plan the end of a topic with all its records. Refused while a connector or a group uses it."""
         topic = self._read(name)
         refuse_own(topic, self._context)
@@ -127,7 +127,7 @@ class Topics:
         refuse_used(topic, users)
         return self._build(f"delete topic {name}", DeleteTopic(name), notes=build_delete_notes(users))
 
-    def grow(self, name: str, *, to: int) -> Planned:
+    def grow(self, name: str, *, to: int) -> PlannedChange:
         """Plan more partitions. It can't be undone; the notes name who is hurt by it."""
         _check_positive(partitions=to)
         topic = self._read(name)
@@ -146,7 +146,7 @@ class Topics:
         *,
         set: Mapping[str, object] | None = None,  # noqa: A002 - the word of Kafka's own tools
         unset: Collection[str] = (),
-    ) -> Planned:
+    ) -> PlannedChange:
         """Plan other configs: those in `set` get a value, those in `unset` the brokers' default again."""
         values = {key: _text(value) for key, value in (set or {}).items()}
         if not values and not unset:
@@ -160,7 +160,7 @@ class Topics:
     def _kafka(self) -> BrokersPort:
         return self._open_kafka()
 
-    def _build(self, title: str, step: Action, *, notes: tuple[str, ...] = ()) -> Planned:
+    def _build(self, title: str, step: Action, *, notes: tuple[str, ...] = ()) -> PlannedChange:
         return self._planner().plan(title, [step], notes=notes)
 
     def _read(self, name: str) -> TopicStatus:
@@ -215,7 +215,7 @@ class DesiredTopic:
     """A topic that should be. What is None is left to the broker, or as it is."""
 
     name: str
-    place: Place
+    place: FileLocation
     partitions: int | None = None
     replication: int | None = None
     config: Mapping[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from seamark.changes.action import StepSeen, is_met
-from seamark.changes.environment import SnapshotWorld, World
+from seamark.changes.environment import Environment, SnapshotEnvironment
 from seamark.changes.locks import topic_lock
 from seamark.changes.spec_kind import (
     CONFIG_SCHEMA,
@@ -20,7 +20,7 @@ from seamark.changes.spec_kind import (
     build_table_schema,
     register_spec_kind,
 )
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka.model import TopicStatus, normalize_value
 from seamark.topics.actions import TOPIC_GUARD, AlterTopicConfig, CreateTopic, GrowTopic, TopicAction, read_topic
@@ -69,7 +69,7 @@ class TopicKind(SectionKind[DesiredTopic]):
                 config=config,
             )
 
-    def build_from_program(self, name: str, place: Place, fields: Mapping[str, Any]) -> DesiredTopic | None:
+    def build_from_program(self, name: str, place: FileLocation, fields: Mapping[str, Any]) -> DesiredTopic | None:
         """Return the topic that `topic(…)` declares in a program."""
         config, numbers = fields.get("config"), [fields.get(key, "") for key in ("partitions", "replication")]
         if not isinstance(config, dict) or not all(isinstance(number, int | None) for number in numbers):
@@ -83,7 +83,7 @@ class TopicKind(SectionKind[DesiredTopic]):
         """Compare each topic with what is there. Nothing is read if the spec declares none."""
         _refuse_twice(wanted)
         reads = request.reads
-        world: World = SnapshotWorld(reads.world) if len(wanted) > _MANY else reads.world
+        world: Environment = SnapshotEnvironment(reads.world) if len(wanted) > _MANY else reads.world
         steps: list[TopicAction] = []
         notes: list[str] = []
         for topic in wanted:

@@ -16,7 +16,7 @@ from seamark.core.refs import ConnectorType
 from seamark.errors import SeamarkError
 from seamark.kafka.api import BrokersPort
 from seamark.kafka.groups import GroupListing, GroupType
-from seamark.kafka.model import Bounds, TopicSize, TopicStatus
+from seamark.kafka.model import LogOffsets, TopicSize, TopicStatus
 
 
 class Use(StrEnum):
@@ -57,7 +57,7 @@ class TopicReport:
     """One topic. `bounds` are by partition; they and `size` are None where nobody asked, or nobody could tell."""
 
     status: TopicStatus
-    bounds: Mapping[int, Bounds] | None = None
+    bounds: Mapping[int, LogOffsets] | None = None
     size: TopicSize | None = None
     users: tuple[TopicUser, ...] = ()
     notes: tuple[str, ...] = field(default=())

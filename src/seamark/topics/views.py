@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from seamark.core.readings import Reading, Severity
-from seamark.kafka.model import Bounds, PartitionStatus, TopicConfig, TopicStatus
+from seamark.kafka.model import LogOffsets, PartitionStatus, TopicConfig, TopicStatus
 from seamark.report.listing import Column, Listing, View
 from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Screen, Span, Style, line
@@ -171,7 +171,7 @@ TOPIC_LISTING: Listing[TopicReport] = Listing(
 _UNMEASURED = replace(TOPIC_LISTING, columns=tuple(found for found in TOPIC_LISTING.columns if found.key not in _SIZES))
 
 # A partition beside its bounds and its bytes.
-Row = tuple[PartitionStatus, Bounds | None, int | None]
+Row = tuple[PartitionStatus, LogOffsets | None, int | None]
 
 PARTITIONS: Listing[Row] = Listing(
     kind="PartitionList",

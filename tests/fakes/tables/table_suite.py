@@ -13,11 +13,11 @@ import pytest
 
 from seamark.errors import FencedError
 from seamark.tables.definition import LandColumn, Landing
-from seamark.tables.model import Entry, Step
-from seamark.tables.registry import Ledger, LedgerStore, Technology
+from seamark.tables.model import LedgerAdvance, LedgerEntry
+from seamark.tables.registry import LedgerPort, LedgerStore, Technology
 
 OWNER = "pipeline/orders"
-FIRST = Entry("orders", "id-1", 0, next_offset=5)
+FIRST = LedgerEntry("orders", "id-1", 0, next_offset=5)
 SECOND = replace(FIRST, partition=1, next_offset=9)
 RECREATED = replace(FIRST, topic_id="id-2", next_offset=0)
 
@@ -32,28 +32,28 @@ class LedgerSuite:
     def test_owner_without_a_ledger_is_not_found(self, store: LedgerStore):
         assert store.find("pipeline/nobody") is None
 
-    def test_entries_are_placed_and_found(self, store: LedgerStore, ledger: Ledger):
+    def test_entries_are_placed_and_found(self, store: LedgerStore, ledger: LedgerPort):
         ledger.place([FIRST, SECOND])
         assert read_places(ledger) == {FIRST.key: 5, SECOND.key: 9}
         assert read_places(store.find(OWNER)) == {FIRST.key: 5, SECOND.key: 9}
 
-    def test_recreated_topic_has_entries_of_its_own(self, ledger: Ledger):
+    def test_recreated_topic_has_entries_of_its_own(self, ledger: LedgerPort):
         ledger.place([FIRST])
         ledger.place([RECREATED])
         assert read_places(ledger) == {FIRST.key: 5, RECREATED.key: 0}
 
-    def test_entries_are_set_and_removed_in_one_step(self, ledger: Ledger):
+    def test_entries_are_set_and_removed_in_one_step(self, ledger: LedgerPort):
         ledger.place([FIRST, SECOND])
         ledger.place([replace(SECOND, next_offset=2)], gone=[FIRST])
         assert read_places(ledger) == {SECOND.key: 2}
 
-    def test_claim_begins_what_is_missing_and_keeps_what_is_there(self, ledger: Ledger):
+    def test_claim_begins_what_is_missing_and_keeps_what_is_there(self, ledger: LedgerPort):
         ledger.place([FIRST])
         found = ledger.claim([replace(FIRST, next_offset=77), SECOND])
         assert [(entry.key, entry.next_offset) for entry in found] == [(FIRST.key, 5), (SECOND.key, 9)]
         assert read_places(ledger) == {FIRST.key: 5, SECOND.key: 9}
 
-    def test_each_claim_and_each_placement_has_an_epoch_of_its_own(self, ledger: Ledger):
+    def test_each_claim_and_each_placement_has_an_epoch_of_its_own(self, ledger: LedgerPort):
         epochs = []
         for act in (ledger.claim, ledger.claim, ledger.place, ledger.claim):
             act([FIRST])
@@ -62,7 +62,7 @@ class LedgerSuite:
         (claimed,) = ledger.claim([FIRST])
         assert claimed.epoch == ledger.read()[FIRST.key].epoch
 
-    def test_owners_are_listed_by_their_prefix(self, store: LedgerStore, ledger: Ledger):
+    def test_owners_are_listed_by_their_prefix(self, store: LedgerStore, ledger: LedgerPort):
         ledger.place([FIRST])
         assert OWNER in store.list_owners(prefix="pipeline/")
         assert OWNER not in store.list_owners(prefix="pipeline/other")
@@ -81,7 +81,7 @@ class Harness(Protocol):
     def open_driver(self, definition: Landing) -> Any:
         """Return the driver's half of a new run, prepared."""
 
-    def land(self, driver: Any, steps: list[Step], ids: dict[int, list[int]]) -> Any:
+    def land(self, driver: Any, steps: list[LedgerAdvance], ids: dict[int, list[int]]) -> Any:
         """Have a driver land a batch: by partition, the IDs of the records from the step's first offset on."""
 
     def read_ids(self) -> list[int]:
@@ -133,7 +133,7 @@ class TableSuite:
 
     def test_rows_arrive_with_their_offsets(self, harness, table, open_run, read_ledger):
         run, held = open_run(FIRST, SECOND)
-        landed = harness.land(run, [Step(held[0], 8), Step(held[1], 10)], {0: [1, 2, 3], 1: [4]})
+        landed = harness.land(run, [LedgerAdvance(held[0], 8), LedgerAdvance(held[1], 10)], {0: [1, 2, 3], 1: [4]})
         assert (landed.rows, landed.deleted, landed.dead) == (4, 0, 0)
         assert harness.read_ids() == [1, 2, 3, 4]
         assert read_places(read_ledger()) == {FIRST.key: 8, SECOND.key: 10}
@@ -141,20 +141,20 @@ class TableSuite:
 
     def test_range_without_records_moves_the_offset(self, harness, open_run, read_ledger):
         run, held = open_run()
-        assert harness.land(run, [Step(held[0], 8)], {}).rows == 0
+        assert harness.land(run, [LedgerAdvance(held[0], 8)], {}).rows == 0
         assert (harness.read_ids(), read_places(read_ledger())) == ([], {FIRST.key: 8})
 
     def test_next_run_begins_where_the_last_one_ended(self, harness, open_run):
         run, held = open_run()
-        harness.land(run, [Step(held[0], 8)], {0: [1, 2, 3]})
+        harness.land(run, [LedgerAdvance(held[0], 8)], {0: [1, 2, 3]})
         _, held = open_run(replace(FIRST, next_offset=0))
         assert [entry.next_offset for entry in held] == [8]
 
     def test_of_two_runs_one_lands_a_range(self, harness, open_run, read_ledger):
         (first, held), (second, other) = open_run(), open_run()
-        harness.land(second, [Step(other[0], 8)], {0: [1, 2, 3]})
+        harness.land(second, [LedgerAdvance(other[0], 8)], {0: [1, 2, 3]})
         with pytest.raises(FencedError):
-            harness.land(first, [Step(held[0], 7)], {0: [1, 2]})
+            harness.land(first, [LedgerAdvance(held[0], 7)], {0: [1, 2]})
         assert (harness.read_ids(), read_places(read_ledger())) == ([1, 2, 3], {FIRST.key: 8})
 
     @pytest.mark.parametrize("to", [None, 5, 2])
@@ -167,12 +167,12 @@ class TableSuite:
         with pytest.raises(FencedError):
             run.watch(held)
         with pytest.raises(FencedError):
-            harness.land(run, [Step(held[0], 8)], {0: [1, 2, 3]})
+            harness.land(run, [LedgerAdvance(held[0], 8)], {0: [1, 2, 3]})
         assert (harness.read_ids(), read_places(read_ledger())) == ([], {FIRST.key: 5 if to is None else to})
 
     def test_entry_that_was_removed_is_not_moved(self, harness, open_run, read_ledger):
         run, held = open_run(FIRST, SECOND)
         read_ledger().place([], gone=[FIRST])
         with pytest.raises(FencedError):
-            harness.land(run, [Step(held[0], 8)], {0: [1]})
+            harness.land(run, [LedgerAdvance(held[0], 8)], {0: [1]})
         assert (harness.read_ids(), read_places(read_ledger())) == ([], {SECOND.key: 9})

@@ -19,7 +19,14 @@ from bench.copy_growth import BENCH as GROWTH
 from bench.copy_growth import read_gauges
 from bench.harness.definition import BenchError, Direction, Quantity, WrongResultError
 from seamark.copies.plan.endpoints import SourceFacts
-from seamark.kafka.model import Bounds, Edge, PartitionStatus, SpotReading, Stamp, TopicStatus
+from seamark.kafka.model import (
+    LogOffsets,
+    OffsetAndTimestamp,
+    OffsetSpec,
+    PartitionReading,
+    PartitionStatus,
+    TopicStatus,
+)
 from seamark.spark.slices import OffsetRange
 
 EXACT, PLAIN = Kept(timestamps=True, order=True), Kept(timestamps=False, order=False)
@@ -146,15 +153,17 @@ class Broker:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def read_log_offsets(self, spots: list[tuple[str, int]], *, at: Edge | int) -> SpotReading:
+    def read_log_offsets(self, spots: list[tuple[str, int]], *, at: OffsetSpec | int) -> PartitionReading:
         each = self.records // len(spots)
         last = self.records - 1
-        stamp = {Edge.NEWEST: Stamp(each - 1, last), 0: Stamp(0, 0)}.get(at) or Stamp(int(at) // len(spots), int(at))
-        return SpotReading(dict.fromkeys(spots, stamp))
+        stamp = {OffsetSpec.NEWEST: OffsetAndTimestamp(each - 1, last), 0: OffsetAndTimestamp(0, 0)}.get(
+            at
+        ) or OffsetAndTimestamp(int(at) // len(spots), int(at))
+        return PartitionReading(dict.fromkeys(spots, stamp))
 
     def build_facts(self, topic: str) -> SourceFacts:
         ranges = tuple(OffsetRange(partition, 0, self.records // 6) for partition in range(6))
-        bounds = {one.partition: Bounds(0, one.end) for one in ranges}
+        bounds = {one.partition: LogOffsets(0, one.end) for one in ranges}
         parts = tuple(PartitionStatus(one.partition, 1, (1,), (1,)) for one in ranges)
         status = TopicStatus(topic, topic_id="t", partitions=parts)
         return SourceFacts("id", status, bounds=bounds, ranges=ranges, bytes=self.records * self.size)

@@ -15,7 +15,16 @@ from seamark.core.readings import Reading
 from seamark.errors import AlreadyExistsError, NotFoundError, RejectedError, UnknownOutcomeError
 from seamark.kafka.clusters import Broker, KafkaCluster
 from seamark.kafka.groups import Committed, Group, GroupListing, GroupOffsets, GroupStatus, GroupType
-from seamark.kafka.model import Bounds, Edge, PartitionStatus, SpotReading, Stamp, TopicConfig, TopicSize, TopicStatus
+from seamark.kafka.model import (
+    LogOffsets,
+    OffsetAndTimestamp,
+    OffsetSpec,
+    PartitionReading,
+    PartitionStatus,
+    TopicConfig,
+    TopicSize,
+    TopicStatus,
+)
 from tests.ports import MethodPorts
 from tests.step_list import build_step_list, plan_actions, plan_undo
 
@@ -112,8 +121,8 @@ class FakeBrokers:
             if not 0 <= number < len(at.logs):
                 failures[topic, number] = NotFoundError(f"no partition {topic}-{number}")
                 continue
-            found[topic, number] = Bounds(at.starts.get(number, 0), len(at.logs[number]))
-        return SpotReading(found, failures=failures)
+            found[topic, number] = LogOffsets(at.starts.get(number, 0), len(at.logs[number]))
+        return PartitionReading(found, failures=failures)
 
     def read_open_transactions(self, spots):
         self._called("read_open_transactions", "")
@@ -123,21 +132,21 @@ class FakeBrokers:
         found = {}
         for (topic, number), bounds in self.read_bounds(spots).found.items():
             log = self.topics[topic].logs[number]
-            if at is Edge.EARLIEST:
-                stamp = Stamp(bounds.earliest)
-            elif at in (Edge.LATEST, Edge.STABLE):
-                stamp = Stamp(bounds.latest)
-            elif at is Edge.NEWEST:
-                stamp = Stamp(log.index(max(log)), max(log)) if log else None
+            if at is OffsetSpec.EARLIEST:
+                stamp = OffsetAndTimestamp(bounds.earliest)
+            elif at in (OffsetSpec.LATEST, OffsetSpec.STABLE):
+                stamp = OffsetAndTimestamp(bounds.latest)
+            elif at is OffsetSpec.NEWEST:
+                stamp = OffsetAndTimestamp(log.index(max(log)), max(log)) if log else None
             else:
                 hit = next((n for n in range(bounds.earliest, bounds.latest) if log[n] >= at), None)
-                stamp = None if hit is None else Stamp(hit, log[hit])
+                stamp = None if hit is None else OffsetAndTimestamp(hit, log[hit])
             found[topic, number] = stamp
-        return SpotReading(found)
+        return PartitionReading(found)
 
     def read_offsets_at(self, times):
         found = {spot: self.read_log_offsets([spot], at=at).found[spot] for spot, at in times.items()}
-        return SpotReading(found)
+        return PartitionReading(found)
 
     def read_moving(self):
         self._called("read_moving", "")
@@ -298,7 +307,7 @@ class FakeBrokers:
 
 
 class BrokerWorld(MethodPorts):
-    """A `World` of brokers alone, with a quick clock and a journal in a folder."""
+    """An `Environment` of brokers alone, with a quick clock and a journal in a folder."""
 
     def __init__(self, brokers, folder=None):
         self.brokers = brokers

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from seamark.changes.plan import Plan, Planned, _build_plan, _hash
+from seamark.changes.plan import Plan, PlannedChange, _build_plan, _hash
 from seamark.changes.registration import Registrations
 from seamark.dead_letters.action import ReturnConfig
 from seamark.fleet.changes import Changes
@@ -105,7 +105,7 @@ def find_examples() -> list[tuple[str, Scenario]]:
 class CaughtError(BaseException):
     """A plan of the wanted kind is about to be applied. Nothing on the way catches it."""
 
-    def __init__(self, changes: Changes, planned: Planned) -> None:
+    def __init__(self, changes: Changes, planned: PlannedChange) -> None:
         super().__init__()
         self.changes = changes
         self.planned = planned
@@ -132,7 +132,7 @@ class Example:
         body["actions"][self.place] = action
         return body
 
-    def review(self, body: dict[str, Any]) -> Planned:
+    def review(self, body: dict[str, Any]) -> PlannedChange:
         """Read and review a file of which somebody has computed the hash, and has registered it.
 
         Raises:
@@ -153,8 +153,8 @@ def open_example(kind: str, scenario: Scenario, folder: Path) -> Iterator[Exampl
     From then on every plan counts as registered: the tests are about what is refused or shown beyond that.
     """
 
-    def catch(changes: Changes, planned: Planned | Plan, **more: Any) -> Any:
-        if isinstance(planned, Planned) and any(action.kind == kind for action in planned.plan.actions):
+    def catch(changes: Changes, planned: PlannedChange | Plan, **more: Any) -> Any:
+        if isinstance(planned, PlannedChange) and any(action.kind == kind for action in planned.plan.actions):
             raise CaughtError(changes, planned)
         return apply(changes, planned, **more)
 
@@ -174,7 +174,7 @@ def open_example(kind: str, scenario: Scenario, folder: Path) -> Iterator[Exampl
         yield Example(changes, _complete(changes, planned), place)
 
 
-def _complete(changes: Changes, planned: Planned) -> Plan:
+def _complete(changes: Changes, planned: PlannedChange) -> Plan:
     """Return the plan with a precondition for everything that it changes.
 
     The undo of a rename has none for what is another connector by then, and can't be saved; as a plan of its own it

@@ -40,7 +40,7 @@ class Timeline:
         self.now = end
 
 
-class World(MethodPorts):
+class Environment(MethodPorts):
     """One connector, and a machine whose clock is wrong by `skew`. With `late`, Connect needs 60 s for a request."""
 
     def __init__(self, timeline: Timeline, shown: dict[str, str], *, skew: float = 0.0, late: bool = False) -> None:
@@ -53,7 +53,7 @@ class World(MethodPorts):
     def sleep(self, seconds: float) -> None:
         self.timeline.advance(seconds)
 
-    def connect(self, cluster: str) -> World:
+    def connect(self, cluster: str) -> Environment:
         del cluster
         return self
 
@@ -83,13 +83,13 @@ class World(MethodPorts):
         return reference
 
 
-def build_executor(name: str, folder, world: World, **more) -> Executor:
+def build_executor(name: str, folder, world: Environment, **more) -> Executor:
     return Executor(FileJournal(folder, now=world.now), world, actor=Actor(name, now=world.now, **more), timing=TIMING)
 
 
 def kill_first(folder, timeline: Timeline, shown: dict[str, str], *, skew: float, **more) -> str:
     """Be killed with the stop of a guarded change in flight; returns the change."""
-    world = World(timeline, shown, skew=skew, late=True)
+    world = Environment(timeline, shown, skew=skew, late=True)
     first = build_executor("first", folder, world, **more)
     steps = [SetRunState("c", "orders", "STOPPED"), (SetRunState("c", "orders", "RUNNING"), True)]
     plan, _ = plan_actions([build_step_list("orders", steps, locks=("source.o.orders@w",))], world=world)
@@ -106,7 +106,7 @@ def test_a_late_request_of_a_machine_with_a_wrong_clock_is_waited_for(tmp_path, 
     timeline.advance(2)
     began_at = timeline.now
 
-    result = Recovery(build_executor("second", tmp_path, World(timeline, shown))).resume(change)
+    result = Recovery(build_executor("second", tmp_path, Environment(timeline, shown))).resume(change)
 
     assert result.is_done
     assert 58 <= timeline.now - began_at <= TIMING.quiet_seconds + TIMING.shows_seconds + 5
@@ -126,7 +126,7 @@ def test_a_crash_of_long_ago_on_the_same_machine_needs_no_waiting(tmp_path, skew
     timeline.advance(3600)
     began_at = timeline.now
 
-    second = build_executor("second", tmp_path, World(timeline, shown), mark=mark_on(timeline, "laptop"))
+    second = build_executor("second", tmp_path, Environment(timeline, shown), mark=mark_on(timeline, "laptop"))
 
     assert Recovery(second).resume(change).is_done
     assert timeline.now - began_at < 5
@@ -139,7 +139,7 @@ def test_only_what_is_left_of_the_time_is_waited_for_on_the_same_machine(tmp_pat
     timeline.advance(100)
     began_at = timeline.now
 
-    second = build_executor("second", tmp_path, World(timeline, shown), mark=mark_on(timeline, "laptop"))
+    second = build_executor("second", tmp_path, Environment(timeline, shown), mark=mark_on(timeline, "laptop"))
 
     assert Recovery(second).resume(change).is_done
     waited = timeline.now - began_at
@@ -156,7 +156,7 @@ def test_a_crash_on_another_machine_is_waited_for_from_the_takeover(tmp_path, ma
     began_at = timeline.now
     more = {"mark": mark_on(timeline, mark)} if mark else {}
 
-    assert Recovery(build_executor("second", tmp_path, World(timeline, shown), **more)).resume(change).is_done
+    assert Recovery(build_executor("second", tmp_path, Environment(timeline, shown), **more)).resume(change).is_done
     assert timeline.now - began_at >= TIMING.quiet_seconds + TIMING.shows_seconds
 
 

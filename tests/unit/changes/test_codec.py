@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import seamark.fleet.kinds
-from seamark.changes.codec import MAX_DEPTH, CodecError, Encoded, Secret, Transient, decode_fields, encode_fields
+from seamark.changes.codec import MAX_DEPTH, CodecError, Encoded, SecretConfig, Transient, decode_fields, encode_fields
 from seamark.changes.images import build_fingerprint, hide_secrets
 from seamark.changes.step import Intent, Observed, Step, StepData, build_step, step_kind
 from seamark.connectors.run_state import SetRunState
@@ -29,14 +29,14 @@ from seamark.connectors.steps import CreateConnector, PutConfig
 from seamark.copies.cutover.steps import StartSwitched, SwitchToTarget
 from seamark.core.refs import ConnectorType
 from seamark.core.secrets import MASK, is_reference, mask_value
-from seamark.dead_letters.search import AwaitPoison, PoisonSearch
-from seamark.dead_letters.steps import Failure, ParkRecord
+from seamark.dead_letters.search import AwaitFailingRecord, PoisonSearch
+from seamark.dead_letters.steps import Failure, SendToDeadLetter
 from seamark.errors import RefusedError, UsageError
 from seamark.fleet.kinds import STEPS
-from seamark.kafka.model import Place
+from seamark.kafka.model import RecordLocation
 from seamark.kip199.steps import WriteOffsetFile
-from seamark.offsets.quiesce import Kept
-from seamark.offsets.write.guards import ProveStopped, VerifyOffsets
+from seamark.offsets.quiesce import ConnectorSnapshot
+from seamark.offsets.write.guards import CheckStopped, VerifyOffsets
 from seamark.offsets.write.steps import WriteOffsets
 from tests.unit.changes.test_steps import EXAMPLES
 
@@ -76,7 +76,9 @@ CONFIGS = st.dictionaries(
 # What a class checks beyond the types of its fields.
 STATES = st.sampled_from(["RUNNING", "PAUSED", "STOPPED"])
 SPECIAL = {
-    **{(name, "state"): STATES for name in ("SetRunState", "RunMeanwhile", "ResumeOnRecreatedTopic", "StartSwitched")},
+    **{
+        (name, "state"): STATES for name in ("SetRunState", "RunTemporarily", "ResumeOnRecreatedTopic", "StartSwitched")
+    },
     ("SetLogger", "scope"): st.sampled_from(["worker", "cluster"]),
     ("SetLogger", "levels"): st.dictionaries(TEXTS, st.dictionaries(TEXTS, TEXTS), min_size=1, max_size=2),
 }
@@ -86,7 +88,7 @@ def generate(hint):
     """Values of a type hint, read independently of the codec."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return CONFIGS if any(isinstance(mark, Secret) for mark in args) else generate(args[0])
+        return CONFIGS if any(isinstance(mark, SecretConfig) for mark in args) else generate(args[0])
     if hint is Any:
         return JSON
     if hint in SCALARS:
@@ -201,7 +203,7 @@ class TestSecrets:
         "token": "secret://env/TOKEN",
     }
     SHOWN: Mapping[str, str] = {**CONFIG, "db.password": MASK, "url": MASK}
-    KEPT = Kept(ConnectorType.SOURCE, {key: value for key, value in CONFIG.items() if key != "greeting"})
+    KEPT = ConnectorSnapshot(ConnectorType.SOURCE, {key: value for key, value in CONFIG.items() if key != "greeting"})
     WROTE = WriteOffsets("game", "orders", (), kept=KEPT)
 
     @pytest.mark.parametrize(
@@ -209,7 +211,7 @@ class TestSecrets:
         [
             PutConfig("game", "orders", CONFIG, keep=("a",), secret=("greeting",), hidden=("greeting", "api.key")),
             CreateConnector("game", "orders", {**CONFIG, "greeting": ""}),
-            ProveStopped("game", "orders", kept=KEPT),
+            CheckStopped("game", "orders", kept=KEPT),
             WROTE,
             VerifyOffsets(WROTE),
         ],
@@ -257,12 +259,14 @@ class TestSecrets:
 
 class TestTransient:
     def test_what_a_trace_says_is_not_written(self):
-        step = ParkRecord("c", "n", Place("t", 0, 1), "dlq", Failure("s", "c", "e", 1, "hunter2", "hunter2"))
+        step = SendToDeadLetter(
+            "c", "n", RecordLocation("t", 0, 1), "dlq", Failure("s", "c", "e", 1, "hunter2", "hunter2")
+        )
         assert "hunter2" not in str(step.to_data())
         assert build_step(step.to_data()) == step
 
     def test_sightings_are_of_one_process(self):
-        step = AwaitPoison("c", "n", search=PoisonSearch(sightings=[Place("t", 0, 1)]))
+        step = AwaitFailingRecord("c", "n", search=PoisonSearch(sightings=[RecordLocation("t", 0, 1)]))
         assert build_step(step.to_data()).search == PoisonSearch()
 
 
@@ -463,17 +467,17 @@ class TwoForms:
 
 @dataclass
 class Shown:
-    config: Annotated[Mapping[str, str], Secret()]
+    config: Annotated[Mapping[str, str], SecretConfig()]
 
 
 @dataclass
 class NoConfig:
-    config: Annotated[str, Secret()] = field(repr=False)
+    config: Annotated[str, SecretConfig()] = field(repr=False)
 
 
 @dataclass
 class NoHidden:
-    config: Annotated[Mapping[str, str], Secret(hidden="others")] = field(repr=False)
+    config: Annotated[Mapping[str, str], SecretConfig(hidden="others")] = field(repr=False)
 
 
 @dataclass

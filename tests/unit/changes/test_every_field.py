@@ -24,7 +24,7 @@ from seamark.changes.codec import _find_schema
 from seamark.changes.file_journal import FileJournal
 from seamark.changes.history import read_past
 from seamark.changes.journal import Entry, EntryKind, Opening
-from seamark.changes.plan import Plan, Planned, build_tasks, read_plan_file
+from seamark.changes.plan import Plan, PlannedChange, build_tasks, read_plan_file
 from seamark.changes.registration import check_expected
 from seamark.changes.signing import SIGNATURE, KeyRing, SealKey, SignedJournal, _sign, check_signatures
 from seamark.changes.step import Step
@@ -34,10 +34,10 @@ from seamark.errors import RefusedError, SeamarkError, TamperedJournalError, Usa
 from seamark.fleet.identity import check_coverage
 from seamark.fleet.kinds import STEPS
 from seamark.kafka.model import HeldRecord
-from seamark.lifecycle.relocate import CarryOffsets
+from seamark.lifecycle.relocate import CopyOffsetRecords
 from seamark.offsets.codec.codec import decode_key
 from seamark.offsets.port import LEFT_OFFSETS, OFFSETS
-from seamark.offsets.read.connector import ConnectorOffsets, LeftOffsets
+from seamark.offsets.read.connector import ConnectorOffsets, OrphanedOffsets
 from seamark.offsets.stores.write_checks import check_record_topic
 from seamark.offsets.write.records import WriteRecords
 from seamark.offsets.write.steps import WriteOffsets
@@ -60,14 +60,14 @@ RANDOM = settings(
 )
 FORBIDDEN = ("connect-configs", "connect-status", "seamark-journal", "seamark-journal-heads", "__consumer_offsets")
 # The scenarios replace both.
-WRITE_OFFSETS, WRITE_LEFT = ConnectorOffsets.write, LeftOffsets.write
+WRITE_OFFSETS, WRITE_LEFT = ConnectorOffsets.write, OrphanedOffsets.write
 
 
 KEY = SealKey(b"the journal's key")
 seal = KEY.seal
 
 
-def describe(planned: Planned) -> tuple[Any, ...]:
+def describe(planned: PlannedChange) -> tuple[Any, ...]:
     """Return all that a plan does: its steps with their secrets, its locks, what is recorded of it."""
     return planned.steps, dataclasses.replace(planned.plan, **NOT_DONE)
 
@@ -84,7 +84,7 @@ def list_values(value: Any, kind: type) -> Iterator[Any]:
             yield from list_values(one, kind)
 
 
-def check_records(planned: Planned, context: Any) -> None:
+def check_records(planned: PlannedChange, context: Any) -> None:
     """Fail if a step would write a record outside the topics of its connector, or under a key of another one."""
     topics = {one.offsets_topic for one in context.connect.values()}
     for step in [one for one in planned.steps if one.acts]:
@@ -360,7 +360,7 @@ class Resume:
                 WRITE_OFFSETS(self.world.use(OFFSETS)(step.cluster, step.name, kept=step.kept), step.records)
             elif isinstance(step, WriteRecords):
                 WRITE_LEFT(self.world.use(LEFT_OFFSETS)(step.clusters[0]), step.owners, step.records)
-            elif isinstance(step, CarryOffsets):
+            elif isinstance(step, CopyOffsetRecords):
                 record = HeldRecord(step.target, 0, json.dumps([step.name, {}]).encode(), b"{}")
                 WRITE_OFFSETS(self.world.use(OFFSETS)(step.cluster, step.name), [record], into=step.target)
                 assert step.target not in FORBIDDEN

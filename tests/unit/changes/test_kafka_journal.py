@@ -33,7 +33,7 @@ from seamark.changes.kafka_journal.entries import (
     build_entry_records,
 )
 from seamark.changes.kafka_journal.heads import (
-    Board,
+    OpenChangeIndex,
     build_claim_value,
     build_head_value,
     build_release_value,
@@ -273,7 +273,7 @@ def test_head_of_another_form_is_refused(spoil):
 
 
 def build_board(*outgoing_records, lease_seconds=10.0):
-    board = Board(FakeLog(), lease_seconds=lease_seconds)
+    board = OpenChangeIndex(FakeLog(), lease_seconds=lease_seconds)
     for offset, (key, value, at_ms) in enumerate(outgoing_records):
         board.apply(LogRecord(offset, at_ms, key=key, value=value))
     return board
@@ -309,7 +309,7 @@ def test_gate_belongs_to_the_first_claim_that_is_neither_released_nor_over(said,
 
 def build_stamped_board(entries, *, epochs, claimed_at_ms, is_append_time=True, claim_epoch=7):
     """A board with the heads of a change, an entry each 10 s, and then a claim of the gate."""
-    board = Board(FakeLog(), lease_seconds=10.0)
+    board = OpenChangeIndex(FakeLog(), lease_seconds=10.0)
     for number, epoch in enumerate(epochs):
         value = build_head_value(track_entries(entries[: number + 1]).head)
         board.apply(

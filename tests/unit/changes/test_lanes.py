@@ -10,7 +10,7 @@ from seamark.changes.file_journal import FileJournal
 from seamark.changes.journal import Ending, EntryKind
 from seamark.changes.outcome import Outcome
 from seamark.changes.plan import Plan, build_tasks
-from seamark.changes.run import Lanes, SharedPen, Walk, Writers
+from seamark.changes.run import BatchingJournalWriter, Lanes, PlanRun, Writers
 from seamark.changes.timing import Pace
 from seamark.connectors.run_state import AwaitRunning
 from seamark.connectors.steps import CreateConnector, DeleteConnector, PutConfig
@@ -229,7 +229,7 @@ class TestFaults:
 
     def test_ten_thousand_steps_are_walked_in_linear_time(self, town):
         plan, steps = build_plan(town, *([create(f"c-{number}")] for number in range(10_000)))
-        walk = Walk(build_tasks(plan, steps), plan.preconditions)
+        walk = PlanRun(build_tasks(plan, steps), plan.preconditions)
         # Going through all tasks for each of them would be 10^8 steps, and take minutes.
         for task in walk.tasks:
             assert walk.is_due(task, winding_up=False)
@@ -253,7 +253,7 @@ class TestPen:
                 raise JournalError(f"no room for {len(bodies)}")
 
         writer = Writer()
-        pen = SharedPen(writer)
+        pen = BatchingJournalWriter(writer)
 
         def write():
             try:
@@ -321,7 +321,7 @@ class TestTopics:
     def go(*steps, failing=(), known=(), pace=None):
         """Walk the steps, each in its own lane. Gives what was begun, in order."""
         data = tuple(step.to_data(lane=step.subject) for step in steps)
-        walk = Walk(build_tasks(Plan("t", "dev", "2026-01-01T00:00:00Z", "me", data)))
+        walk = PlanRun(build_tasks(Plan("t", "dev", "2026-01-01T00:00:00Z", "me", data)))
         begun = []
 
         def run(task):

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from seamark.changes.action import Look
+from seamark.changes.action import CheckStep
 from seamark.changes.outcome import Outcome
 from seamark.changes.step import Observed, StepData
 from seamark.connectors.run_state import SetRunState
@@ -22,7 +22,7 @@ PUT = PutConfig(CLUSTER, "orders", NEW)
 RESTORE = (SetRunState(CLUSTER, "orders", "RUNNING"), True)
 
 
-class Glance(Look):
+class Glance(CheckStep):
     """A look that counts itself, lasts a while, and fails from the nth time on."""
 
     kind: ClassVar[str] = "glance"

@@ -12,7 +12,7 @@ import pytest
 from seamark.changes.action import (
     Action,
     ActionHistory,
-    Look,
+    CheckStep,
     Needs,
     Reads,
     StepSequence,
@@ -20,7 +20,7 @@ from seamark.changes.action import (
     action_kind,
     needs_permission,
 )
-from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.effect import ChangeKind, Effect, FieldChange
 from seamark.changes.outcome import Outcome
 from seamark.changes.plan import read_plan_file
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, step_kind
@@ -86,7 +86,7 @@ class SetLamp(Step):
 
 @step_kind("test-check-lamp")
 @dataclass(frozen=True, slots=True)
-class CheckLamp(Look):
+class CheckLamp(CheckStep):
     """The guard: the lamp is there."""
 
     aspect: ClassVar[str] = "presence"
@@ -138,7 +138,7 @@ class Paint(Action):
         return Needs(frozenset({f"lamp.{self.name}"}))
 
     def effects(self, seen: str) -> tuple[Effect, ...]:
-        return (Effect(Sign.CHANGE, self.subject, "is painted", (FieldChange("color", seen, self.color),)),)
+        return (Effect(ChangeKind.CHANGE, self.subject, "is painted", (FieldChange("color", seen, self.color),)),)
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         done = past.find(SetLamp)

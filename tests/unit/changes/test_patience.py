@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.changes.timing import PLAN_SECONDS, REBALANCE_SECONDS, ask_again, plan_patiently
+from seamark.changes.timing import PLAN_SECONDS, REBALANCE_SECONDS, plan_patiently, retry_while
 from seamark.errors import DeadlineError, RefusedError, UnreachableError, UnsettledError
 
 
@@ -35,21 +35,21 @@ class Answers:
 
 def test_it_is_asked_again_until_it_is_told():
     answers = Answers(UnsettledError("a rebalance"), UnreachableError("busy"))
-    assert ask_again(answers, Clock(), seconds=10) == "told"
+    assert retry_while(answers, Clock(), seconds=10) == "told"
     assert answers.asked == 3
 
 
 def test_the_last_answer_is_raised_when_the_time_is_over():
     answers = Answers(*(UnsettledError(f"rebalance {number}") for number in range(100)))
     with pytest.raises(UnsettledError, match="rebalance 20"):
-        ask_again(answers, Clock(), seconds=10, every_seconds=0.5)
+        retry_while(answers, Clock(), seconds=10, every_seconds=0.5)
 
 
 @pytest.mark.parametrize("error", [RefusedError("no"), UnreachableError("nobody answers")])
 def test_what_asking_does_not_mend_is_raised_at_once(error):
     answers = Answers(error)
     with pytest.raises(type(error)):
-        ask_again(answers, Clock(), seconds=10, on=UnsettledError)
+        retry_while(answers, Clock(), seconds=10, on=UnsettledError)
     assert answers.asked == 1
 
 

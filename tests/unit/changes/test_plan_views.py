@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.effect import ChangeKind, Effect, FieldChange
 from seamark.changes.journal import Ending, Entry, EntryKind, Head
 from seamark.changes.journal_views import build_changes_view, build_entries_view, build_setup_view
 from seamark.changes.outcome import ChangeResult, Outcome, StepResult
@@ -30,9 +30,9 @@ PLAN = Plan(
     notes=("legacy: 3 source offsets stay in offsets",),
 )
 EFFECTS = (
-    Effect(Sign.CREATE, "connector/game/new", "create, RUNNING", (FieldChange("file", None, "/in"),)),
+    Effect(ChangeKind.CREATE, "connector/game/new", "create, RUNNING", (FieldChange("file", None, "/in"),)),
     Effect(
-        Sign.CHANGE,
+        ChangeKind.CHANGE,
         "connector/game/a",
         "restarts 2 tasks",
         (
@@ -43,7 +43,7 @@ EFFECTS = (
         ),
         tasks=2,
     ),
-    Effect(Sign.DELETE, "connector/game/legacy", "delete: 1 task ends"),
+    Effect(ChangeKind.DELETE, "connector/game/legacy", "delete: 1 task ends"),
 )
 
 
@@ -76,7 +76,9 @@ def test_wide_shows_the_config_of_a_new_connector():
 
 
 def test_long_values_are_cut_on_a_terminal_only():
-    long = (Effect(Sign.CHANGE, "connector/game/a", "restarts 1 task", (FieldChange("query", "x" * 300, "y" * 300),)),)
+    long = (
+        Effect(ChangeKind.CHANGE, "connector/game/a", "restarts 1 task", (FieldChange("query", "x" * 300, "y" * 300),)),
+    )
     assert max(map(len, show(build_plan_view(PLAN, long), width=80).splitlines()[2:3])) == 80
     assert "y" * 300 in show(build_plan_view(PLAN, long))
 

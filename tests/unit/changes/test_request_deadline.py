@@ -74,7 +74,7 @@ class Connect:
         return httpx2.Response(202)
 
 
-class World(MethodPorts):
+class Environment(MethodPorts):
     """What a fleet's world does with Connect, over one client."""
 
     def __init__(self, connect: Connect) -> None:
@@ -103,10 +103,10 @@ class World(MethodPorts):
 
 def build_executor(name: str, folder, connect: Connect) -> Executor:
     now = connect.clock.now
-    return Executor(FileJournal(folder, now=now), World(connect), actor=Actor(name, now=now), timing=TIMING)
+    return Executor(FileJournal(folder, now=now), Environment(connect), actor=Actor(name, now=now), timing=TIMING)
 
 
-def build_plan(world: World, state: str):
+def build_plan(world: Environment, state: str):
     steps = [SetRunState("c", "orders", state)]
     return plan_actions([build_step_list("orders", steps, locks=("source.o.orders@w",))], world=world)[0]
 

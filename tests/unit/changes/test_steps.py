@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from seamark.changes.outcome import Silent
-from seamark.changes.run import Settler
+from seamark.changes.outcome import SilentProgress
+from seamark.changes.run import OutcomeResolver
 from seamark.changes.step import CanNotUndo, Intent, Observed, Outcome, StepData, build_step
 from seamark.changes.without_journal import FileSpool
 from seamark.connectors.loggers import SetLogger
@@ -15,11 +15,11 @@ from seamark.connectors.run_state import AwaitRunning, RestartFailed, SetRunStat
 from seamark.connectors.steps import CreateConnector, DeleteConnector, PutConfig
 from seamark.copies.cutover.checks import (
     CatchUp,
+    CheckPipelineMoved,
     CheckSourceIdle,
     CheckTargetUnwritten,
     FencePipeline,
     PreCopy,
-    ProveCarried,
     VerifyCopy,
 )
 from seamark.copies.cutover.steps import (
@@ -35,8 +35,15 @@ from seamark.copies.cutover.steps import (
 )
 from seamark.core.offsets import Certainty, Offset, Unit
 from seamark.core.secrets import MASK
-from seamark.dead_letters.search import AwaitPoison, RestartSearch
-from seamark.dead_letters.steps import AwaitProgress, Failure, LendConfig, MakeParkingTopic, ParkRecord, RunMeanwhile
+from seamark.dead_letters.search import AwaitFailingRecord, RestartSearch
+from seamark.dead_letters.steps import (
+    AwaitProgress,
+    CreateDeadLetterTopic,
+    Failure,
+    OverrideConfig,
+    RunTemporarily,
+    SendToDeadLetter,
+)
 from seamark.errors import (
     DeadlineError,
     JournalError,
@@ -49,16 +56,16 @@ from seamark.errors import (
 from seamark.fleet.kinds import STEPS
 from seamark.groups.actions import DeleteGroup, MoveGroup
 from seamark.kafka.groups import Committed
-from seamark.kafka.model import HeldRecord, Place
+from seamark.kafka.model import HeldRecord, RecordLocation
 from seamark.kip199.steps import VerifyOffsetFile, WriteOffsetFile
-from seamark.lifecycle.relocate import CarryOffsets, MakeOffsetsTopic, VerifyCarried
+from seamark.lifecycle.relocate import CopyOffsetRecords, CreateOffsetsTopic, VerifyCopiedRecords
 from seamark.offsets.model import WriteRoute
-from seamark.offsets.repair.action import MendOffsets, VerifyMended
-from seamark.offsets.repair.rules import MendRule
-from seamark.offsets.write.guards import ProveStopped, VerifyOffsets
+from seamark.offsets.repair.action import RepairRecords, VerifyRepaired
+from seamark.offsets.repair.rules import RepairRule
+from seamark.offsets.write.guards import CheckStopped, VerifyOffsets
 from seamark.offsets.write.preview import Tolerance, Total
 from seamark.offsets.write.progress_step import CheckProgress
-from seamark.offsets.write.records import ProveUnused, WriteRecords
+from seamark.offsets.write.records import CheckUnused, WriteRecords
 from seamark.offsets.write.steps import CheckPreview, CopyOffsets, VerifyCopied, WriteOffsets
 from seamark.pipelines.actions import RegisterPipeline
 from seamark.topics.actions import AlterTopicConfig, CreateTopic, DeleteNewTopic, DeleteTopic, GrowTopic
@@ -72,7 +79,7 @@ WROTE = WriteOffsets(
     WriteRoute.TOPIC,
     (HeldRecord("connect-offsets", 3, b'["orders",{"table":"a"}]', b"{}"), HeldRecord("own", 0, b"\xff", None)),
 )
-RULES = (MendRule({"table": "a"}, 3, b'["orders",{"table":"a"}]', said=True), MendRule({}, 0, b"\xff"))
+RULES = (RepairRule({"table": "a"}, 3, b'["orders",{"table":"a"}]', said=True), RepairRule({}, 0, b"\xff"))
 EXAMPLES = (
     AwaitRunning(CLUSTER, "orders", deadline_seconds=7.0, stable_seconds=2.0),
     CreateConnector(CLUSTER, "orders", NEW, state="PAUSED", secret=("greeting",)),
@@ -88,29 +95,31 @@ EXAMPLES = (
     AlterTopicConfig("orders", {"retention.ms": "1000"}, remove=("segment.ms",)),
     MoveGroup("billing", {"orders": {0: Committed(7, "by me", 4), 11: Committed(0)}, "other": {0: None}}),
     DeleteGroup("billing"),
-    ProveStopped(CLUSTER, "orders", ("w1:8083",), quiet_seconds=2.0, accepts_zombies=True),
+    CheckStopped(CLUSTER, "orders", ("w1:8083",), quiet_seconds=2.0, accepts_zombies=True),
     CheckPreview(CLUSTER, "orders", WROTE.offsets, Total(Unit.ROWS, 7, 0, 1, Certainty.BOUND), Tolerance(0.5, 3)),
     WROTE,
     VerifyOffsets(WROTE),
     CheckProgress(CLUSTER, "orders", WROTE.offsets, WROTE.offsets[:1], 3.0, 1.0),
-    MakeOffsetsTopic("own", partitions=5, replication_factor=3, configs={"cleanup.policy": "compact"}),
-    CarryOffsets(CLUSTER, "orders", "connect-offsets", "own"),
-    VerifyCarried(CLUSTER, "orders", "connect-offsets", "own"),
-    ProveUnused((CLUSTER, "other"), ("orders", "bills"), 3.0, may_be_down=True),
+    CreateOffsetsTopic("own", partitions=5, replication_factor=3, configs={"cleanup.policy": "compact"}),
+    CopyOffsetRecords(CLUSTER, "orders", "connect-offsets", "own"),
+    VerifyCopiedRecords(CLUSTER, "orders", "connect-offsets", "own"),
+    CheckUnused((CLUSTER, "other"), ("orders", "bills"), 3.0, may_be_down=True),
     WriteRecords((CLUSTER, "other"), ("orders", "bills"), WROTE.records, may_be_down=True),
     WriteOffsetFile(CLUSTER, "/var/offsets", b"\x00\xff"),
     VerifyOffsetFile(CLUSTER, "/var/offsets", "0a"),
     CopyOffsets(CLUSTER, "orders", "new-orders"),
     VerifyCopied(CLUSTER, "orders", "new-orders"),
-    MendOffsets(CLUSTER, "orders", "own", RULES),
-    VerifyMended(CLUSTER, "orders", "own", RULES),
-    LendConfig(CLUSTER, "orders", {"flush.size": "1", "errors.deadletterqueue.topic.name": None}),
-    RunMeanwhile(CLUSTER, "orders", "STOPPED"),
-    AwaitPoison(CLUSTER, "orders", Place("events", 3, 2**40), idle_seconds=7.0, number=2),
-    RestartSearch(CLUSTER, "orders", Place("events", 3, 2**40)),
-    MakeParkingTopic("orders-dlq", partitions=1, configs={"retention.ms": "-1"}),
-    ParkRecord(CLUSTER, "orders", Place("events", 3, 2**40), "orders-dlq", Failure("TASK_PUT", "a.Sink", "b.Odd", 2)),
-    AwaitProgress(CLUSTER, "orders", Place("events", 3, 2**40), deadline_seconds=9.0),
+    RepairRecords(CLUSTER, "orders", "own", RULES),
+    VerifyRepaired(CLUSTER, "orders", "own", RULES),
+    OverrideConfig(CLUSTER, "orders", {"flush.size": "1", "errors.deadletterqueue.topic.name": None}),
+    RunTemporarily(CLUSTER, "orders", "STOPPED"),
+    AwaitFailingRecord(CLUSTER, "orders", RecordLocation("events", 3, 2**40), idle_seconds=7.0, number=2),
+    RestartSearch(CLUSTER, "orders", RecordLocation("events", 3, 2**40)),
+    CreateDeadLetterTopic("orders-dlq", partitions=1, configs={"retention.ms": "-1"}),
+    SendToDeadLetter(
+        CLUSTER, "orders", RecordLocation("events", 3, 2**40), "orders-dlq", Failure("TASK_PUT", "a.Sink", "b.Odd", 2)
+    ),
+    AwaitProgress(CLUSTER, "orders", RecordLocation("events", 3, 2**40), deadline_seconds=9.0),
 )
 SWITCH = SwitchConfig(CLUSTER, "orders", {"topics": "orders-6", "transforms": None})
 EXAMPLES += (
@@ -123,7 +132,7 @@ EXAMPLES += (
     TranslateGroupOffsetsBack("billing", "c1-back", "orders-6", "orders"),
     RestoreGroupOffsets("billing", {"orders-6": {0: Committed(7), 1: None}}, "c1", "orders", "orders-6", {0: 9}),
     FencePipeline("pipeline/orders", "orders", 1.5),
-    ProveCarried("c1", "orders", "orders-6", "pipeline/orders", ("pipeline/orders", "billing"), "latest"),
+    CheckPipelineMoved("c1", "orders", "orders-6", "pipeline/orders", ("pipeline/orders", "billing"), "latest"),
     SWITCH,
     SwitchToTarget(CLUSTER, "orders", SWITCH.values, "c1", "orders", "orders-6"),
     SwitchToSource(CLUSTER, "orders", SWITCH.values, "c1", "orders", "orders-6", {0: 7, 11: 2**40}),
@@ -370,7 +379,7 @@ class TestSettling:
     def settle(self, *seen, unknown=None, unsure=False):
         stage = Stage()
         self.began_at = stage.timeline.now
-        settler = Settler(stage.operator().world, timing=TIMING, progress=Silent())
+        settler = OutcomeResolver(stage.operator().world, timing=TIMING, progress=SilentProgress())
         quiet_at = stage.timeline.now + TIMING.in_flight_seconds
         step = seen[0] if isinstance(seen[0], Scripted) else Scripted(*seen)
         outcome, error = settler.settle(step, Intent("a", "b"), unknown=unknown, quiet_at=quiet_at, unsure=unsure)
@@ -431,7 +440,7 @@ class TestSettling:
     )
     def test_what_was_done_before_is_foreign_only_where_it_is_seen_to_be(self, seen, outcome):
         stage = Stage()
-        settler = Settler(stage.operator().world, timing=TIMING, progress=Silent())
+        settler = OutcomeResolver(stage.operator().world, timing=TIMING, progress=SilentProgress())
         assert settler.check_standing(Scripted(seen), Intent("a", "b"))[0] is outcome
 
     def test_what_changes_by_itself_is_never_left_unsettled(self):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.changes.plan import Task
+from seamark.changes.plan import PlannedStep
 from seamark.changes.preconditions import Expectations
-from seamark.changes.run import Walk
+from seamark.changes.run import PlanRun
 from seamark.changes.step import Intent, Outcome
 from seamark.connectors.run_state import SetRunState
 from seamark.connectors.steps import PutConfig
@@ -19,8 +19,8 @@ BACK = PutConfig("game", "orders", {"a": "1"})
 
 def build_walk(*outcomes):
     """A lane of two steps and the fallback that restores the config, with the outcomes of the first ones."""
-    tasks = (Task(0, STOP, "orders", always=False), Task(1, PUT, "orders", always=False))
-    walk = Walk((*tasks, Task(2, BACK, "orders", always=False, fallback=True)))
+    tasks = (PlannedStep(0, STOP, "orders", always=False), PlannedStep(1, PUT, "orders", always=False))
+    walk = PlanRun((*tasks, PlannedStep(2, BACK, "orders", always=False, fallback=True)))
     for task, outcome in zip(tasks, outcomes, strict=True):
         walk.record(task, outcome)
     return walk

@@ -34,7 +34,7 @@ TIMING = ChangeTiming(
 
 
 class Town(MethodPorts):
-    """A `World` and its one Connect cluster. A config with `fails` fails its task; `hangs` blocks whoever sends it."""
+    """An `Environment` with one Connect cluster. A config with `fails` fails its task; `hangs` blocks the request."""
 
     def __init__(self):
         self.configs = {}

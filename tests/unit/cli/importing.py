@@ -11,11 +11,11 @@ from seamark.changes.file_journal import FileJournal
 from seamark.cli.connect_offsets import execute
 from seamark.cli.session import Session
 from seamark.context import JournalKind, JournalSettings
-from seamark.fleet.environment import FleetWorld, SystemClock
+from seamark.fleet.environment import LiveEnvironment, SystemClock
 from seamark.fleet.fleet import Fleet
 from seamark.kip199.worker import build_worker_context
 from seamark.offsets.codec.java_map import read_java_map, write_java_map
-from seamark.offsets.read.connector import LeftOffsets
+from seamark.offsets.read.connector import OrphanedOffsets
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import Outcome
 from tests.unit.fleet.builders import StubKafka
@@ -101,8 +101,8 @@ class TopicTool(Tool):
         if way == "down":
             self.connect.failing = {("read_names", ""): AssertionError("nobody is there to be asked")}
         # The real ones ask brokers, and wait for them.
-        monkeypatch.setattr(FleetWorld, "worker_urls", lambda _, __: self.urls)
-        monkeypatch.setattr(LeftOffsets, "write", lambda _, owners, records: self.write(records))
+        monkeypatch.setattr(LiveEnvironment, "worker_urls", lambda _, __: self.urls)
+        monkeypatch.setattr(OrphanedOffsets, "write", lambda _, owners, records: self.write(records))
         monkeypatch.setattr(SystemClock, "sleep", lambda _, seconds: time.sleep(min(seconds, 0.005)))
 
     def write(self, records):

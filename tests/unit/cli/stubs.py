@@ -18,7 +18,7 @@ from seamark.core.readings import Finding, Reading
 from seamark.core.refs import ConnectorType
 from seamark.core.secrets import PLUGIN_KEYS
 from seamark.errors import NotFoundError, SeamarkError
-from seamark.offsets.model import OwnedOffsets
+from seamark.offsets.model import OwnerOffsets
 from seamark.overview.status import ClusterStatus, FleetStatus
 
 NOON = datetime(2026, 11, 14, 12, 4, 31, tzinfo=UTC)
@@ -105,12 +105,12 @@ class StubFleet:
 
     @property
     def doctor(self) -> Any:
-        return SimpleNamespace(examine=self.reach)
+        return SimpleNamespace(examine=self.check_connectivity)
 
     def waits(self) -> tuple[()]:
         return ()
 
-    def reach(self) -> tuple[Finding, ...]:
+    def check_connectivity(self) -> tuple[Finding, ...]:
         self._read()
         return tuple(self.findings)
 
@@ -156,9 +156,9 @@ class StubFleet:
         self._read()
         return Reading(items=tuple(self.workers_found), failures=self.failures)
 
-    def _offsets_of(self, owner: str, *, route: object = None) -> OwnedOffsets:
+    def _offsets_of(self, owner: str, *, route: object = None) -> OwnerOffsets:
         one = self._one_connector(owner)
-        return OwnedOffsets(owner=one.owner, connector=one, offsets=tuple(self.offsets_found), notes=("a note",))
+        return OwnerOffsets(owner=one.owner, connector=one, offsets=tuple(self.offsets_found), notes=("a note",))
 
 
 class Terminal(io.StringIO):

@@ -298,7 +298,7 @@ def test_a_worker_that_comes_up_meanwhile_is_asked(tmp_path, monkeypatch):
     tool.connect.before["read_names", ""] = lambda: None
     seen = iter([(), ()])
     monkeypatch.setattr(
-        "seamark.fleet.environment.FleetWorld.worker_urls", lambda _, __: next(seen, ("http://w1:8083",))
+        "seamark.fleet.environment.LiveEnvironment.worker_urls", lambda _, __: next(seen, ("http://w1:8083",))
     )
     ended = tool.give({"orders": [pair("/o", 1)]})
     assert ended.code == 5

@@ -15,7 +15,7 @@ from seamark.errors import UnreachableError
 from seamark.kafka.groups import Committed
 from tests.unit.cli.stubs import NOON, Outcome
 from tests.unit.fleet.builders import connector, sink
-from tests.unit.offsets.test_offsets import World, fs, topic
+from tests.unit.offsets.test_offsets import Environment, fs, topic
 
 SPACED = b'["fs", {"filename": "/tmp/in.txt"}]'
 
@@ -25,7 +25,7 @@ class Desk:
 
     def __init__(self):
         self.scan = topic(fs(4), fs(8), fs(1, "gone"))
-        self.world = World(
+        self.world = Environment(
             connector("fs"),
             sink("lake"),
             rest={

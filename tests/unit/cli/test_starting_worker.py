@@ -14,7 +14,7 @@ from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.connect import ConnectClient, Timing
 from seamark.fleet.fleet import Fleet
-from seamark.offsets.read.connector import LeftOffsets
+from seamark.offsets.read.connector import OrphanedOffsets
 from seamark.offsets.service import find_config_reader
 from tests.fakes.connect import FILE_SOURCE, FakeConnect
 from tests.unit.changes.brokers import FakeBrokers
@@ -106,7 +106,7 @@ def desk(request, tmp_path, monkeypatch):
         made = Desk(fake, tmp_path, facts)
         # The client has waited already.
         monkeypatch.setattr("seamark.changes.timing.PLAN_SECONDS", 0.1)
-        monkeypatch.setattr(LeftOffsets, "write", lambda _, records: made.written.extend(records))
+        monkeypatch.setattr(OrphanedOffsets, "write", lambda _, records: made.written.extend(records))
         yield made
 
 

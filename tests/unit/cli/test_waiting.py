@@ -8,7 +8,7 @@ import time
 import pytest
 
 from seamark.cli import answer as waiting
-from seamark.cli.answer import build_sentence, telling_waits
+from seamark.cli.answer import build_sentence, report_slow_calls
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.connect.model import Wait
@@ -57,7 +57,7 @@ def test_sentence_is_short_and_without_secrets():
 
 def tell(session, *, until=bool, seconds=5.0):
     """What is written while a call waits for ever."""
-    with telling_waits(session, lambda: [LONG]):
+    with report_slow_calls(session, lambda: [LONG]):
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and not until(session.err.getvalue()):
             time.sleep(0.01)
@@ -75,7 +75,7 @@ def test_it_is_told_again_and_again_until_it_ends(fast):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"quiet": True}, {"output": OutputFormat.JSON}, {"draws": True, "err": Terminal()}],
+    [{"quiet": True}, {"output": OutputFormat.JSON}, {"is_redrawing": True, "err": Terminal()}],
     ids=["quiet", "json", "drawing"],
 )
 def test_nobody_is_told_who_does_not_want_to_be(fast, changes):
@@ -91,7 +91,7 @@ def test_a_person_is_told_beside_the_json_of_a_program(fast):
 def test_a_terminal_that_is_gone_ends_nothing(fast):
     err = io.StringIO()
     session = Session(out=io.StringIO(), err=err)
-    with telling_waits(session, lambda: [LONG]):
+    with report_slow_calls(session, lambda: [LONG]):
         err.close()
         time.sleep(0.2)
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from seamark.connect import requests
-from seamark.connect.answers import ANSWER_RULES, Answer, Failure, Phase, Verdict, judge
+from seamark.connect.answers import ANSWER_RULES, HttpResponse, Phase, RequestFailure, Verdict, judge
 from seamark.core.offsets import Offset
 from seamark.errors import (
     AlreadyExistsError,
@@ -38,9 +38,9 @@ ZOMBIE = (
 )
 
 
-def connect_error(status: int, message: str | None) -> Answer:
+def connect_error(status: int, message: str | None) -> HttpResponse:
     body = json.dumps({"error_code": status, "message": message}).encode()
-    return Answer(status, "application/json", body)
+    return HttpResponse(status, "application/json", body)
 
 
 # status, message, verdict for a read, verdict for a write, error
@@ -168,7 +168,7 @@ def test_a_zombie_sink_task_may_have_left_a_part_changed():
 
 
 def test_a_404_page_is_a_worker_that_starts_and_never_a_missing_connector():
-    page = Answer(404, "text/html;charset=iso-8859-1", JETTY_PAGE.encode())
+    page = HttpResponse(404, "text/html;charset=iso-8859-1", JETTY_PAGE.encode())
     for request in (READ, WRITE):
         judgement = judge(request, page)
         assert judgement.verdict is AGAIN
@@ -178,18 +178,18 @@ def test_a_404_page_is_a_worker_that_starts_and_never_a_missing_connector():
 
 def test_jettys_own_json_404_is_a_worker_that_starts_too():
     body = json.dumps({"url": "/connectors/x", "status": "404", "message": "Not Found"}).encode()
-    judgement = judge(READ, Answer(404, "application/json", body))
+    judgement = judge(READ, HttpResponse(404, "application/json", body))
     assert judgement.verdict is AGAIN
     assert judgement.rule.name == "starting"
 
 
 def test_an_empty_500_is_asked_again_by_a_read_and_unknown_to_a_write():
-    assert judge(READ, Answer(500)).verdict is AGAIN
-    assert judge(WRITE, Answer(500)).verdict is UNKNOWN
+    assert judge(READ, HttpResponse(500)).verdict is AGAIN
+    assert judge(WRITE, HttpResponse(500)).verdict is UNKNOWN
 
 
 def test_a_200_that_is_a_page_is_an_error():
-    page = Answer(200, "text/html", b"<html>Please log in</html>")
+    page = HttpResponse(200, "text/html", b"<html>Please log in</html>")
     assert judge(READ, page).verdict is NO
     assert judge(READ, page).rule.error is UnreachableError
     assert judge(WRITE, page).verdict is UNKNOWN
@@ -197,14 +197,14 @@ def test_a_200_that_is_a_page_is_an_error():
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204])
 def test_success_with_json_or_nothing_is_done(status):
-    assert judge(WRITE, Answer(status, "application/json", b'{"a":1}')).verdict is DONE
-    assert judge(WRITE, Answer(status)).verdict is DONE
-    assert judge(WRITE, Answer(status, "", b'{"a":1}')).verdict is DONE
+    assert judge(WRITE, HttpResponse(status, "application/json", b'{"a":1}')).verdict is DONE
+    assert judge(WRITE, HttpResponse(status)).verdict is DONE
+    assert judge(WRITE, HttpResponse(status, "", b'{"a":1}')).verdict is DONE
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_an_error_that_names_the_host(status):
-    answer = Answer(status, location_host="evil.example:81")
+    answer = HttpResponse(status, location_host="evil.example:81")
     assert judge(READ, answer).verdict is NO
     assert judge(READ, answer).text == "redirect to evil.example:81"
     assert judge(WRITE, answer).verdict is UNKNOWN
@@ -213,7 +213,7 @@ def test_a_redirect_is_an_error_that_names_the_host(status):
 @pytest.mark.parametrize(("status", "word"), [(200, "healthy"), (503, "starting"), (500, "unhealthy")])
 def test_health_is_an_answer_whatever_its_status(status, word):
     body = json.dumps({"status": word, "message": "m"}).encode()
-    assert judge(HEALTH, Answer(status, "application/json", body)).verdict is DONE
+    assert judge(HEALTH, HttpResponse(status, "application/json", body)).verdict is DONE
 
 
 def test_health_of_a_worker_that_has_none_is_unsupported():
@@ -221,27 +221,27 @@ def test_health_of_a_worker_that_has_none_is_unsupported():
 
 
 def test_without_a_connection_even_a_write_may_go_on():
-    failure = Failure(Phase.CONNECTING, "refused")
+    failure = RequestFailure(Phase.CONNECTING, "refused")
     assert judge(READ, failure).verdict is AGAIN
     assert judge(WRITE, failure).verdict is AGAIN
     assert judge(WRITE, failure).rule.elsewhere
 
 
 def test_a_write_that_was_sent_and_not_answered_is_unknown():
-    failure = Failure(Phase.SENT, "read timeout")
+    failure = RequestFailure(Phase.SENT, "read timeout")
     assert judge(READ, failure).verdict is AGAIN
     assert judge(WRITE, failure).verdict is UNKNOWN
 
 
 def test_an_answer_too_large_is_refused():
-    assert judge(READ, Failure(Phase.TOO_LARGE, "x")).rule.error is RefusedError
-    assert judge(WRITE, Failure(Phase.TOO_LARGE, "x")).verdict is UNKNOWN
+    assert judge(READ, RequestFailure(Phase.TOO_LARGE, "x")).rule.error is RefusedError
+    assert judge(WRITE, RequestFailure(Phase.TOO_LARGE, "x")).verdict is UNKNOWN
 
 
 def test_a_validation_is_a_put_that_may_be_repeated():
     request = requests.validate("Plugin", {"a": "b"})
     assert judge(request, connect_error(500, "Request timed out")).verdict is AGAIN
-    assert judge(request, Failure(Phase.SENT, "x")).verdict is AGAIN
+    assert judge(request, RequestFailure(Phase.SENT, "x")).verdict is AGAIN
 
 
 def test_secrets_that_were_sent_do_not_come_back_in_the_text():

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seamark.connect import ConnectClient
-from seamark.connect.shared_reads import ConfigBoard, SharedReading, StatusBoard
+from seamark.connect.shared_reads import SharedConfigReads, SharedReading, SharedStatusReads
 from seamark.errors import NotFoundError
 from tests.fakes.connect import FakeConnect
 
@@ -46,7 +46,7 @@ def cluster():
 
 @pytest.fixture
 def board(cluster):
-    return ConfigBoard(cluster.read_one, cluster.read_all)
+    return SharedConfigReads(cluster.read_one, cluster.read_all)
 
 
 def keep_busy(board, cluster, pool):
@@ -94,7 +94,7 @@ def test_many_readers_share_few_lists(cluster, board):
         slow.wait(0.05)
         return cluster.read_all(elsewhere=elsewhere)
 
-    shared = ConfigBoard(cluster.read_one, read_all)
+    shared = SharedConfigReads(cluster.read_one, read_all)
 
     def read(_):
         gate.wait(10)
@@ -152,14 +152,14 @@ class Statuses:
 
 def test_one_who_asks_for_a_status_gets_a_single_answer():
     port = Statuses()
-    assert StatusBoard(port).read("a") == "status of a"
+    assert SharedStatusReads(port).read("a") == "status of a"
     assert (port.single, port.lists) == (["a"], 0)
 
 
 def test_many_who_ask_for_a_status_share_a_reading():
     port, gate = Statuses(), threading.Event()
     port.read_status = lambda name: gate.wait(10) and f"status of {name}"
-    board = StatusBoard(port)
+    board = SharedStatusReads(port)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(board.read, "b")
         while not board._asking:

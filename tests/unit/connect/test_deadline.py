@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from seamark.connect import Timing, requests
-from seamark.connect.answers import Failure, Phase
-from seamark.connect.caller import Caller, Workers
+from seamark.connect.answers import Phase, RequestFailure
+from seamark.connect.caller import Caller, FailoverUrls
 from seamark.connect.transport import Transport
 from seamark.core.offsets import Offset
 from seamark.core.time import Deadline, limit_requests
@@ -73,7 +73,7 @@ def send(transport: Transport, worker: Worker, request, answers: list[bool]):
 def test_nothing_is_sent_where_the_process_was_stopped_while_it_connected():
     with open_worker() as (worker, transport):
         outcome = send(transport, worker, STOP, [True, False])
-        assert isinstance(outcome, Failure)
+        assert isinstance(outcome, RequestFailure)
         assert outcome.phase is Phase.TOO_LATE
         assert worker.ended.wait(5)
         assert worker.received == b""
@@ -82,7 +82,7 @@ def test_nothing_is_sent_where_the_process_was_stopped_while_it_connected():
 def test_a_body_that_is_held_back_leaves_the_outcome_unknown():
     with open_worker() as (worker, transport):
         outcome = send(transport, worker, PATCH, [True, True, False])
-        assert isinstance(outcome, Failure)
+        assert isinstance(outcome, RequestFailure)
         assert outcome.phase is Phase.SENT
         assert worker.ended.wait(5)
         assert worker.received.startswith(b"PATCH ")
@@ -121,7 +121,7 @@ def build_caller(clock: Clock, *bodies: dict) -> tuple[Caller, list[str]]:
         return httpx2.Response(202) if body is None else httpx2.Response(body["error_code"], json=body)
 
     transport = Transport(("http://one:1",), transport=httpx2.MockTransport(handle))
-    workers = Workers(("http://one:1",), cluster="game")
+    workers = FailoverUrls(("http://one:1",), cluster="game")
     timing = Timing(deadline_seconds=60.0)
     return Caller(workers, transport, timing=timing, cluster="game", now=clock.now, sleep=clock.sleep), asked
 

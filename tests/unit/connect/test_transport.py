@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from seamark.connect import requests
-from seamark.connect.answers import Answer, Failure, Phase
+from seamark.connect.answers import HttpResponse, Phase, RequestFailure
 from seamark.connect.transport import Transport
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]"
@@ -115,7 +115,7 @@ def test_proxy_of_the_environment_is_not_used(monkeypatch):
             monkeypatch.setenv(variable, f"http://127.0.0.1:{proxy.port}")
             monkeypatch.setenv(variable.upper(), f"http://127.0.0.1:{proxy.port}")
         answer = send(f"http://127.0.0.1:{worker.port}", username="ana", password="canary")
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, HttpResponse)
     assert len(worker.lines) == 1
     # A proxy of the environment would see the password and every config.
     assert proxy.lines == []
@@ -125,7 +125,7 @@ def test_certificate_of_another_host_is_refused(tmp_path):
     path = write_certificate(tmp_path, "other.example")
     with serve(build_server_context(path)) as worker:
         outcome = send(f"https://localhost:{worker.port}", ca_file=str(path))
-    assert isinstance(outcome, Failure)
+    assert isinstance(outcome, RequestFailure)
     assert outcome.phase is Phase.CONNECTING
     assert "Hostname mismatch" in outcome.reason
     assert worker.lines == []
@@ -135,7 +135,7 @@ def test_certificate_of_the_host_is_accepted(tmp_path):
     path = write_certificate(tmp_path, "localhost")
     with serve(build_server_context(path)) as worker:
         outcome = send(f"https://localhost:{worker.port}", ca_file=str(path))
-    assert isinstance(outcome, Answer)
+    assert isinstance(outcome, HttpResponse)
     assert len(worker.lines) == 1
 
 
@@ -144,4 +144,4 @@ def test_certificate_of_an_unknown_authority_is_refused_unless_verification_is_o
     path = write_certificate(tmp_path, "localhost")
     with serve(build_server_context(path)) as worker:
         outcome = send(f"https://localhost:{worker.port}", verify=verify)
-    assert isinstance(outcome, Failure if verify else Answer)
+    assert isinstance(outcome, RequestFailure if verify else HttpResponse)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.effect import ChangeKind, Effect, FieldChange
 from seamark.core.offsets import Offset
 from seamark.errors import (
     AlreadyExistsError,
@@ -39,7 +39,7 @@ def test_create_plans_one_step_and_changes_nothing(connectors, game):
     planned = connectors.create("a", SOURCE_CONFIG)
     assert [step.kind for step in planned.plan.steps] == ["create-connector"]
     (effect,) = planned.effects
-    assert (effect.sign, effect.subject, effect.words) == (Sign.CREATE, SUBJECT, "create, RUNNING")
+    assert (effect.sign, effect.subject, effect.words) == (ChangeKind.CREATE, SUBJECT, "create, RUNNING")
     assert len(effect.fields) == len(SOURCE_CONFIG)
     assert planned.plan.locks == ("source.workers/a",)
     assert [found.subject for found in planned.plan.preconditions] == [f"{SUBJECT}#config"]
@@ -195,7 +195,7 @@ def test_set_plans_the_difference(connectors, game):
     planned = connectors.set("a", {"tasks.max": 4, "extra": "x"})
     assert planned.effects == (
         Effect(
-            Sign.CHANGE,
+            ChangeKind.CHANGE,
             SUBJECT,
             "restarts 1 task",
             fields=(FieldChange("extra", None, "x"), FieldChange("tasks.max", "1", "4")),
@@ -270,7 +270,7 @@ def test_delete_says_which_source_offsets_stay_behind(connectors, game):
     game.offsets["a"] = (Offset({"f": "/in"}, {"position": 3}),)
     planned = connectors.delete("a")
     assert planned.plan.notes == ("a: 1 source offset stays in offsets; a connector of that name goes on from there",)
-    assert planned.effects == (Effect(Sign.DELETE, SUBJECT, "delete: 1 task ends"),)
+    assert planned.effects == (Effect(ChangeKind.DELETE, SUBJECT, "delete: 1 task ends"),)
 
 
 def test_delete_of_a_sink_says_its_group_with_partitions_and_lag(tmp_path, game):
@@ -316,7 +316,7 @@ def test_delete_of_a_stopped_one_on_old_workers_says_what_undo_can_not(tmp_path)
 def test_states_are_planned_with_their_effect(connectors, game, verb, state, words):
     game.add("a", SOURCE_CONFIG | {"tasks.max": "2"})
     planned = getattr(connectors, verb)("a")
-    assert planned.effects == (Effect(Sign.CHANGE, SUBJECT, words, (FieldChange("state", "RUNNING", state),)),)
+    assert planned.effects == (Effect(ChangeKind.CHANGE, SUBJECT, words, (FieldChange("state", "RUNNING", state),)),)
     assert planned.plan.title == f"{verb} a"
     assert [found.subject for found in planned.plan.preconditions] == [f"{SUBJECT}#state"]
 

@@ -14,8 +14,8 @@ from seamark.connect.model import ConnectorStatus, State, Task
 from seamark.connectors.heal import (
     Healer,
     HealSettings,
-    Patient,
     RestartDecision,
+    RestartHistory,
     decide_restarts,
     describe_failure,
     record_restart,
@@ -33,8 +33,8 @@ SICK = ConnectorStatus(State.RUNNING, tasks=(Task(0, State.RUNNING), Task(1, Sta
 SETTINGS = HealSettings(max_restarts=3, backoff_seconds=10, longest_backoff_seconds=25, calm_seconds=10)
 
 
-def decide(status, patient=None, *, now=0.0, settings=SETTINGS):
-    history = {} if patient is None else {"game/a": patient}
+def decide(status, known=None, *, now=0.0, settings=SETTINGS):
+    history = {} if known is None else {"game/a": known}
     return decide_restarts(history, {"game/a": status}, now, settings).history["game/a"]
 
 
@@ -42,38 +42,41 @@ def decide(status, patient=None, *, now=0.0, settings=SETTINGS):
 
 
 def test_the_first_restart_comes_at_once():
-    assert decide(SICK).care is RestartDecision.RESTART
-    assert decide(ConnectorStatus(State.FAILED)).care is RestartDecision.RESTART
+    assert decide(SICK).decision is RestartDecision.RESTART
+    assert decide(ConnectorStatus(State.FAILED)).decision is RestartDecision.RESTART
 
 
 def test_each_pause_is_twice_the_one_before_up_to_the_longest():
     assert [SETTINGS.find_pause(count) for count in range(5)] == [0, 10, 20, 25, 25]
-    patient = record_restart(decide(SICK), 100.0)
-    assert decide(SICK, patient, now=109.9).care is RestartDecision.WAITING
-    assert decide(SICK, patient, now=109.9).due_at == 110.0
-    assert decide(SICK, patient, now=110.0).care is RestartDecision.RESTART
+    known = record_restart(decide(SICK), 100.0)
+    assert decide(SICK, known, now=109.9).decision is RestartDecision.WAITING
+    assert decide(SICK, known, now=109.9).due_at == 110.0
+    assert decide(SICK, known, now=110.0).decision is RestartDecision.RESTART
 
 
 def test_after_the_last_restart_it_is_given_up_and_why():
-    patient = Patient(RestartDecision.WAITING, restarts=3, last_at=0.0)
-    found = decide(SICK, patient, now=1000.0)
-    assert (found.care, found.due_at) == (RestartDecision.GIVEN_UP, None)
+    known = RestartHistory(RestartDecision.WAITING, restarts=3, last_at=0.0)
+    found = decide(SICK, known, now=1000.0)
+    assert (found.decision, found.due_at) == (RestartDecision.GIVEN_UP, None)
     assert "task 1: org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded" in found.why
     assert "(java.sql.SQLException" in found.why
     assert "hunter2" not in found.why
 
 
 def test_one_that_runs_long_enough_is_well_and_its_past_forgotten():
-    patient = decide(WELL, Patient(RestartDecision.WAITING, restarts=2, last_at=0.0), now=5.0)
-    assert (patient.care, patient.due_at) == (RestartDecision.WATCHED, 15.0)
-    assert decide(SICK, patient, now=14.0).restarts == 2
-    assert decide(WELL, patient, now=15.0) == Patient(RestartDecision.WELL)
+    known = decide(WELL, RestartHistory(RestartDecision.WAITING, restarts=2, last_at=0.0), now=5.0)
+    assert (known.decision, known.due_at) == (RestartDecision.WATCHED, 15.0)
+    assert decide(SICK, known, now=14.0).restarts == 2
+    assert decide(WELL, known, now=15.0) == RestartHistory(RestartDecision.WELL)
 
 
 @pytest.mark.parametrize("state", [State.PAUSED, State.STOPPED, State.DESTROYED])
 def test_what_is_not_meant_to_run_is_left_alone(state):
     status = ConnectorStatus(state, tasks=(Task(0, State.FAILED),))
-    assert decide(status, Patient(RestartDecision.WAITING, restarts=2, last_at=0.0)).care is RestartDecision.LEFT_ALONE
+    assert (
+        decide(status, RestartHistory(RestartDecision.WAITING, restarts=2, last_at=0.0)).decision
+        is RestartDecision.LEFT_ALONE
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,15 +85,15 @@ def test_what_is_not_meant_to_run_is_left_alone(state):
 )
 def test_a_rebalance_is_waited_out_but_not_for_ever(status):
     assert decide(status).due_at is None
-    patient = decide(status, Patient(RestartDecision.WAITING, restarts=1, last_at=0.0), now=50.0)
-    assert (patient.care, patient.due_at) == (RestartDecision.UNKNOWN, 410.0)
-    assert decide(status, patient, now=409.0).care is RestartDecision.UNKNOWN
-    assert decide(status, patient, now=410.0).care is RestartDecision.GIVEN_UP
-    assert decide(WELL, patient, now=409.0).unseen_since is None
+    known = decide(status, RestartHistory(RestartDecision.WAITING, restarts=1, last_at=0.0), now=50.0)
+    assert (known.decision, known.due_at) == (RestartDecision.UNKNOWN, 410.0)
+    assert decide(status, known, now=409.0).decision is RestartDecision.UNKNOWN
+    assert decide(status, known, now=410.0).decision is RestartDecision.GIVEN_UP
+    assert decide(WELL, known, now=409.0).unseen_since is None
 
 
 def test_one_that_is_gone_is_forgotten():
-    assert decide_restarts({"game/a": Patient(restarts=2)}, {}, 0.0, SETTINGS).history == {}
+    assert decide_restarts({"game/a": RestartHistory(restarts=2)}, {}, 0.0, SETTINGS).history == {}
 
 
 def test_a_failure_without_a_trace_says_so():
@@ -121,19 +124,19 @@ def test_no_connector_is_ever_restarted_too_often_or_too_soon(seen, most):
     for status, later in seen:
         now += later
         decided = decide_restarts(history, {"game/a": status}, now, settings)
-        patient = decided.history["game/a"]
+        known = decided.history["game/a"]
         assert set(decided.restart) | set(decided.given_up) <= {"game/a"}
-        assert decided.is_over == (patient.due_at is None)
-        assert patient.due_at is None or patient.due_at >= now
-        if not patient.restarts:
+        assert decided.is_over == (known.due_at is None)
+        assert known.due_at is None or known.due_at >= now
+        if not known.restarts:
             restarts = []
-        if patient.care is RestartDecision.RESTART:
+        if known.decision is RestartDecision.RESTART:
             assert status in (SICK, ConnectorStatus(State.FAILED))
             assert not restarts or now - restarts[-1] >= settings.find_pause(len(restarts))
             restarts.append(now)
-            patient = record_restart(patient, now)
+            known = record_restart(known, now)
         assert len(restarts) <= most
-        history = {"game/a": patient}
+        history = {"game/a": known}
 
 
 @given(most=st.integers(1, 6), backoff=st.floats(0.1, 100.0))
@@ -154,8 +157,8 @@ def test_a_connector_that_never_recovers_is_restarted_exactly_so_often(most, bac
 @given(statuses=st.dictionaries(st.sampled_from(["game/a", "game/b", "lake/c"]), STATUSES))
 def test_each_connector_is_decided_by_itself(statuses):
     history = {
-        "game/a": Patient(RestartDecision.WAITING, 1, last_at=0.0),
-        "lake/c": Patient(RestartDecision.GIVEN_UP, 3, last_at=0.0),
+        "game/a": RestartHistory(RestartDecision.WAITING, 1, last_at=0.0),
+        "lake/c": RestartHistory(RestartDecision.GIVEN_UP, 3, last_at=0.0),
     }
     together = decide_restarts(history, statuses, 5.0, SETTINGS).history
     alone = {
@@ -221,7 +224,7 @@ def test_one_round_is_one_change_for_all_that_have_failed():
     ward = Ward(a=1, b=1, c=0)
     report = ward.build().run()
     assert ward.rounds == [(0.0, ("a", "b"))]
-    assert [(found.owner, found.care, found.restarts) for found in report.connectors] == [
+    assert [(found.owner, found.decision, found.restarts) for found in report.connectors] == [
         ("game/a", RestartDecision.WELL, 1),
         ("game/b", RestartDecision.WELL, 1),
     ]
@@ -325,4 +328,4 @@ def test_watching_goes_on_and_notices_what_fails_later():
     with pytest.raises(KeyboardInterrupt):
         healer.run(watch=True)
     assert len(ward.rounds) == 1
-    assert [(found.owner, found.care) for found in healer.report().connectors] == [("game/a", RestartDecision.WELL)]
+    assert [(found.owner, found.decision) for found in healer.report().connectors] == [("game/a", RestartDecision.WELL)]

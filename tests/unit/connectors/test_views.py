@@ -24,7 +24,7 @@ from seamark.core.refs import ConnectorType
 from seamark.core.secrets import PLUGIN_KEYS
 from seamark.doctor.views import build_findings_view
 from seamark.errors import MissingSettingError, SeamarkError, UnreachableError
-from seamark.offsets.model import OwnedOffsets
+from seamark.offsets.model import OwnerOffsets
 from seamark.offsets.views import build_offsets_view
 from seamark.overview.status import ClusterStatus, FleetStatus
 from seamark.overview.views import build_status_view
@@ -83,7 +83,7 @@ def test_offsets_of_an_owner(snapshot, form):
         Offset({"kafka_topic": "game-login", "kafka_partition": 3}, {"kafka_offset": 2204871}),
         Offset({"filename": "/tmp/a"}, None),
     )
-    owned = OwnedOffsets("game/log-purchase", FLEET[0], offsets, notes=("REST can't tell spellings apart",))
+    owned = OwnerOffsets("game/log-purchase", FLEET[0], offsets, notes=("REST can't tell spellings apart",))
     assert show(build_offsets_view(owned), form) == snapshot
 
 

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.consumer.assignment import Holdings
+from seamark.consumer.assignment import Assignment
 from seamark.errors import NotFoundError
-from seamark.tables.model import Entry
+from seamark.tables.model import LedgerEntry
 
 SPOT = ("orders", 3)
-ENTRY = Entry("orders", "id", 3, next_offset=10, epoch=2)
+ENTRY = LedgerEntry("orders", "id", 3, next_offset=10, epoch=2)
 
 
 @pytest.fixture
 def holdings():
-    made = Holdings()
+    made = Assignment()
     made.take(SPOT, ENTRY)
     made.find(SPOT).is_placed = True
     return made
@@ -132,7 +132,7 @@ OUTCOMES = ("committed", "seen late", "rolled back", "not saved", "taken back")
 @given(st.lists(st.tuples(st.integers(1, 5), st.sampled_from(OUTCOMES), st.none() | st.integers(0, 9)), max_size=30))
 def test_every_record_is_committed_once_whatever_becomes_of_transactions(batches):
     """The table and the ledger change together, or neither does. Where the caller seeks, the table is set back too."""
-    holdings, table, ledger = Holdings(), [], replace(ENTRY, next_offset=0)
+    holdings, table, ledger = Assignment(), [], replace(ENTRY, next_offset=0)
     holdings.take(SPOT, ledger)
     held = holdings.find(SPOT)
     for size, outcome, place in batches:

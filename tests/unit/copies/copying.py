@@ -10,7 +10,7 @@ from seamark.copies.plan.progress import read_progress
 from seamark.copies.plan.registrations import decode_registrations, encode_registration
 from seamark.errors import FencedError
 from seamark.kafka_sink.control import Amount, Claim, ControlReading, ControlRecord, Copied, Run
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 
 KNOWN = frozenset(
     {
@@ -71,7 +71,7 @@ class FakeLogs:
         return ControlReading(self.read_records(control_topic, jobs=jobs), is_whole=self.is_whole)
 
 
-def sample_keys(partitions, *, rule=Rule.MURMUR2, count=200):
+def sample_keys(partitions, *, rule=Partitioner.MURMUR2, count=200):
     """Keys where a rule puts them."""
     routing = Routing(rule, partitions, partitions)
     keys = [f"key-{number}".encode() for number in range(count)]

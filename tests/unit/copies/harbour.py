@@ -18,7 +18,7 @@ from seamark.changes.undo import build_undo_draft, build_undo_preconditions
 from seamark.connect.model import Connector, ConnectorStatus, State, Task
 from seamark.copies.cutover.action import CutOver, CutoverGroup, RecreatedTopic
 from seamark.copies.cutover.port import COPY_PREVIEW
-from seamark.copies.cutover.translation import CarriedReader
+from seamark.copies.cutover.translation import TranslatedGroup
 from seamark.copies.cutover.undo import CutoverConnector
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, RefusedError, UnknownOutcomeError
@@ -38,7 +38,7 @@ TIMING = ChangeTiming(
 
 
 class Harbour(MethodPorts):
-    """A `World`. Its clock goes when somebody sleeps. What happens is written down in `log`."""
+    """An `Environment`. Its clock goes when somebody sleeps. What happens is written down in `log`."""
 
     def __init__(self, folder):
         self.time = 1_000_000.0
@@ -184,14 +184,14 @@ class Harbour(MethodPorts):
 
     def translate(self, copy, groups, *, missing):
         if copy == BACK:
-            return {group: CarriedReader({0: self.commits[group]["orders-1", 0] + 1}, to_read=20) for group in groups}
+            return {group: TranslatedGroup({0: self.commits[group]["orders-1", 0] + 1}, to_read=20) for group in groups}
         assert copy == COPY
         if self.copied < 20:
             raise RefusedError("let the copy catch up first")
         del missing
         places = {"connect-lake": (14, 2), "report": (3, 0)}
         return {
-            group: CarriedReader({0: places[group][0]}, to_read=20, replayed_least=at, replayed_most=at, debris=1)
+            group: TranslatedGroup({0: places[group][0]}, to_read=20, replayed_least=at, replayed_most=at, debris=1)
             for group in groups
             for at in (places[group][1],)
         }

@@ -11,7 +11,7 @@ from itertools import pairwise
 from seamark.copies.plan.plan import build_tasks
 from seamark.copies.plan.progress import Recount, read_progress
 from seamark.kafka_sink.control import Amount, Checksum, Claim, ControlRecord, Copied, Run
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 from seamark.spark.slices import OffsetRange
 
 PLAN = "01PLAN"
@@ -121,7 +121,7 @@ def _build_run(pair, found):
     )
 
 
-def build_source(random, *, sources, rule=Rule.MURMUR2, is_strict=True, grown_from=None, most=40):
+def build_source(random, *, sources, rule=Partitioner.MURMUR2, is_strict=True, grown_from=None, most=40):
     """A topic with keys where the rule puts them (or anywhere), some without, and gaps between the offsets.
 
     One that has grown holds the keys of its youth where they were.

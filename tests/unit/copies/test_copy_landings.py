@@ -66,7 +66,7 @@ def test_cutover_says_what_the_owner_has_to_do(desk):
     copy = run_copy(desk)
     planned = desk.fleet.copies.cutover(copy.id, CutoverOptions())
     (effect,) = [effect for effect in planned.effects if effect.subject == OWNER]
-    assert effect.outlook
+    assert effect.consequences
     assert "group.pipeline%2Fsales" in planned.plan.locks
     notes = "\n".join(planned.plan.notes)
     assert "the landing sales reads t by its file: set from.topic to t-2" in notes

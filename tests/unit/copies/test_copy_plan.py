@@ -20,7 +20,7 @@ from seamark.copies.plan.plan import (
 from seamark.copies.plan.target_configs import TargetBrokers
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka.model import TopicConfig
-from seamark.kafka_sink.routing import Routing, Rule, probe_samples
+from seamark.kafka_sink.routing import Partitioner, Routing, probe_samples
 from seamark.spark.slices import OffsetRange
 
 KEYS = [f"key-{number}".encode() for number in range(200)]
@@ -29,7 +29,7 @@ TARGET = TopicEnd("cluster-a", "orders-6", topic_id="", partitions=6, replicatio
 KNOWN = frozenset({"retention.ms", "retention.bytes", "message.timestamp.type", "message.timestamp.before.max.ms"})
 
 
-def probe(rule=Rule.MURMUR2, *, partitions=12, grown_from=None):
+def probe(rule=Partitioner.MURMUR2, *, partitions=12, grown_from=None):
     placed = Routing(rule, 1, targets=partitions)
     before = Routing(rule, 1, targets=grown_from or partitions)
     samples = [(placed.choose(key, source=0), key) for key in KEYS[:100]]
@@ -53,7 +53,7 @@ REQUEST = CopyRequest(
 def test_a_plan_holds_all_that_will_be_done():
     plan = plan_copy(REQUEST)
     assert plan.refusals == ()
-    assert plan.require_accepted() == Routing(Rule.MURMUR2, 12, targets=6)
+    assert plan.require_accepted() == Routing(Partitioner.MURMUR2, 12, targets=6)
     assert plan.size == 1200
     assert [one.until_ms for one in plan.slices] == [1000, 2000, None]
     assert {one.key: one.value for one in plan.configs}["retention.ms"] == "-1"
@@ -96,19 +96,21 @@ def test_all_reasons_are_said_at_once():
 
 def test_a_person_may_say_the_rule():
     few = probe_samples([(1, b"a"), (2, b"b")], partitions=12)
-    plan = plan_copy(replace(REQUEST, probe=few, rule=Rule.CRC32))
-    assert plan.require_accepted() == Routing(Rule.CRC32, 12, targets=6, modulus=1)
+    plan = plan_copy(replace(REQUEST, probe=few, rule=Partitioner.CRC32))
+    assert plan.require_accepted() == Routing(Partitioner.CRC32, 12, targets=6, modulus=1)
     assert any("as was asked, which the samples do not prove" in note for note in plan.notes)
 
 
 def test_a_rule_that_the_samples_prove_keeps_what_they_tell():
-    assert plan_copy(replace(REQUEST, rule=Rule.MURMUR2)).require_accepted().modulus == 12
-    assert plan_copy(replace(REQUEST, rule=Rule.PARTITION)).require_accepted() == Routing(Rule.PARTITION, 12, targets=6)
+    assert plan_copy(replace(REQUEST, rule=Partitioner.MURMUR2)).require_accepted().modulus == 12
+    assert plan_copy(replace(REQUEST, rule=Partitioner.PARTITION)).require_accepted() == Routing(
+        Partitioner.PARTITION, 12, targets=6
+    )
 
 
 def test_a_grown_source_is_said():
     plan = plan_copy(replace(REQUEST, probe=probe(grown_from=4)))
-    assert plan.require_accepted() == Routing(Rule.MURMUR2, 12, targets=6, modulus=4)
+    assert plan.require_accepted() == Routing(Partitioner.MURMUR2, 12, targets=6, modulus=4)
     assert any("grown from 4 partitions" in note for note in plan.notes)
     loose = plan_copy(replace(REQUEST, probe=probe(grown_from=11)))
     assert loose.require_accepted().modulus == 1
@@ -149,7 +151,7 @@ def test_what_is_no_plan_is_refused(text):
 def test_parts_that_do_not_belong_together_are_refused():
     plan = plan_copy(REQUEST)
     with pytest.raises(UsageError, match="another shape than 12 to 6"):
-        replace(plan, routing=Routing(Rule.MURMUR2, 12, targets=5))
+        replace(plan, routing=Routing(Partitioner.MURMUR2, 12, targets=5))
     with pytest.raises(RefusedError, match="do not cover the topic"):
         replace(plan, slices=plan.slices[1:])
 

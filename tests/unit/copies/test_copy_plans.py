@@ -12,7 +12,7 @@ from seamark.copies.plan.registry import read_copy_plan, write_copy_plan
 from seamark.copies.plan.users import ReaderKind
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.kafka.groups import GroupMember
-from seamark.kafka_sink.routing import Rule
+from seamark.kafka_sink.routing import Partitioner
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.copies.copying import FakeLogs, plant, sample_keys
 from tests.unit.fleet.living import SINK_CONFIG, LivingConnect, open_living_fleet
@@ -41,7 +41,7 @@ def test_plan_says_what_is_copied_where_to_and_how(desk):
     assert not plan.is_refused
     assert (plan.source.partitions, plan.target.partitions) == (4, 2)
     assert (plan.target.topic, plan.target.topic_id) == ("t-2", "")
-    assert plan.routing.rule is Rule.MURMUR2
+    assert plan.routing.rule is Partitioner.MURMUR2
     assert (plan.size, draft.bytes) == (4000, 400_000)
     assert {one.partition: (one.begin, one.end) for one in plan.ranges} == dict.fromkeys(range(4), (0, 1000))
     assert desk.brokers.writes == []
@@ -88,7 +88,7 @@ def test_rule_of_a_person_goes_before_samples_that_prove_nothing(desk):
     assert "say it with a rule" in refused.refusals[0]
     told = desk.plan(rule="crc32").plan
     assert not told.is_refused
-    assert told.routing.rule is Rule.CRC32
+    assert told.routing.rule is Partitioner.CRC32
 
 
 def test_target_that_is_there_and_empty_is_taken(desk):

@@ -10,7 +10,7 @@ from seamark.copies.cutover.operations import CutoverOperations
 from seamark.copies.plan.endpoints import CopyEndpoint, CopyEndpoints
 from seamark.copies.plan.plan import CopyPlan, Limits, TopicEnd, cut_slices
 from seamark.errors import RefusedError, UsageError
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 from seamark.spark.slices import OffsetRange
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.copies.simulation import PLAN, Simulation
@@ -20,7 +20,7 @@ class Copied:
     """A copy whose data is in memory, and the brokers beside it."""
 
     def __init__(self, *, sources=4, targets=2, records=50, upto=None, empty=(), begin=0):
-        routing = Routing(Rule.MURMUR2, sources, targets)
+        routing = Routing(Partitioner.MURMUR2, sources, targets)
         keys = [f"k{number}".encode() for number in range(40)]
         log = {
             p: [(at, k) for at, k in enumerate([k for k in keys if routing_of(sources, k) == p] * records)][:records]
@@ -65,7 +65,7 @@ class InMemoryOperations(CutoverOperations):
 
 
 def routing_of(sources, key):
-    return Routing(Rule.MURMUR2, sources, sources).choose(key, source=0)
+    return Routing(Partitioner.MURMUR2, sources, sources).choose(key, source=0)
 
 
 def test_reader_that_has_had_all_reads_nothing_again():

@@ -12,10 +12,10 @@ from seamark.changes.journal import EntryKind
 from seamark.changes.step import STEPS, Intent, build_step
 from seamark.connect.api import STATUSES
 from seamark.copies.cutover.action import CutoverGroup
-from seamark.copies.cutover.translation import CarriedReader
+from seamark.copies.cutover.translation import TranslatedGroup
 from seamark.errors import FencedError
 from seamark.offsets.stores.ledger import fence_ledger, read_epochs
-from seamark.tables.postgres.ledger import Entry
+from seamark.tables.model import LedgerEntry
 from tests.unit.copies.harbour import BACK, TIMING, Harbour
 from tests.unit.offsets.ledger_in_memory import MemoryLedger, route
 
@@ -29,8 +29,8 @@ class LandingHarbour(Harbour):
         super().__init__(folder)
         self.old_id = self.brokers.topics["orders"].id
         self.ledger = MemoryLedger(
-            Entry("orders", self.old_id, 0, next_offset=7, epoch=100),
-            Entry("orders", self.old_id, 1, next_offset=4, epoch=100),
+            LedgerEntry("orders", self.old_id, 0, next_offset=7, epoch=100),
+            LedgerEntry("orders", self.old_id, 1, next_offset=4, epoch=100),
         )
         self.on_look = []
 
@@ -52,7 +52,7 @@ class LandingHarbour(Harbour):
         topic = "orders-1" if copy == BACK else "orders"
         (held,) = self.kafka().read_committed({OWNER: None}).items
         place = sum(commit.offset for spot, commit in held.offsets.items() if spot[0] == topic)
-        return {**found, OWNER: CarriedReader({0: place}, to_read=9, replayed_least=3, replayed_most=3)}
+        return {**found, OWNER: TranslatedGroup({0: place}, to_read=9, replayed_least=3, replayed_most=3)}
 
     def build_cutover(self, **changes):
         built = super().build_cutover(**changes)

@@ -47,7 +47,7 @@ def test_plan_names_everybody_and_what_becomes_of_them(desk):
     assert set(planned.plan.locks) >= {"data.t", "data.t-2", "group.report"}
     assert any(lock.startswith("group.connect-lake@") for lock in planned.plan.locks)
     assert any("until somebody writes to the new topic" in note for note in planned.plan.notes)
-    assert any("records again" in outlook for effect in planned.effects for outlook in effect.outlook)
+    assert any("records again" in consequences for effect in planned.effects for consequences in effect.consequences)
     # Nothing but the target was made.
     assert [write[0] for write in desk.brokers.writes] == ["create_topic"]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from seamark.copies.plan.plan import Limits, cut_slices
 from seamark.copies.plan.progress import AbortedRecords, find_debris, list_ahead
 from seamark.kafka_sink.control import Run
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 from tests.unit.copies.simulation import Simulation, build_record, build_source
 
 
@@ -45,7 +45,7 @@ def test_what_lies_ahead_of_a_reader():
 def test_debris_is_exactly_what_aborted_attempts_left(seed):
     random = randoms.Random(seed)
     source, ranges = build_source(random, sources=6)
-    made = Simulation(Routing(Rule.MURMUR2, 6, targets=5), source, ranges)
+    made = Simulation(Routing(Partitioner.MURMUR2, 6, targets=5), source, ranges)
     made.slices = cut_slices(ranges, {}, limits=Limits(40))
     made.copy(random=random)
     found = {

@@ -14,14 +14,14 @@ from seamark.copies.cutover.translation import Missing, build_map, list_question
 from seamark.copies.plan.plan import Limits, cut_slices
 from seamark.copies.plan.progress import BoundedCount
 from seamark.errors import RefusedError, UsageError
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 from tests.unit.copies.simulation import Simulation, build_source
 
 SHAPES = [(12, 6), (6, 12), (12, 8), (6, 5), (8, 3), (6, 6)]
 seeds = st.integers(0, 2**32)
 
 
-def make(seed, shape, *, rule=Rule.MURMUR2, is_strict=True, grown_from=None, upto=None):
+def make(seed, shape, *, rule=Partitioner.MURMUR2, is_strict=True, grown_from=None, upto=None):
     """A copied topic of that shape, and the dice."""
     random = randoms.Random(seed)
     sources, targets = shape
@@ -63,7 +63,7 @@ def compare(made, positions, translation):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("rule", [Rule.MURMUR2, Rule.CRC32, Rule.PARTITION])
+@pytest.mark.parametrize("rule", [Partitioner.MURMUR2, Partitioner.CRC32, Partitioner.PARTITION])
 @settings(max_examples=25)
 @given(seed=seeds)
 def test_nothing_is_skipped_and_replay_is_as_predicted(shape, rule, seed):

@@ -6,7 +6,7 @@ from seamark.copies.plan.plan import CopyPlan, TopicEnd
 from seamark.copies.verify.report import Coordinates, Kind
 from seamark.copies.verify.sums import describe_debris, describe_held, find_cut_runs, find_missing_records
 from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied, Run
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 from seamark.spark.slices import OffsetRange, Slice
 
 RANGES = (OffsetRange(0, 0, 10), OffsetRange(1, 0, 10))
@@ -15,7 +15,7 @@ PLAN = CopyPlan(
     made_at="2026-11-16T00:00:00Z",
     source=TopicEnd("c", "a", "", partitions=2, replication_factor=1),
     target=TopicEnd("c", "b", "", partitions=2, replication_factor=1),
-    routing=Routing(Rule.MURMUR2, 2, 2),
+    routing=Routing(Partitioner.MURMUR2, 2, 2),
     evidence="a test",
     ranges=RANGES,
     slices=(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.copies.verify.match import Lying, Parts, UnmatchedRecord, index_hashes, tell_apart, tell_rest
+from seamark.copies.verify.match import ExtraRecord, Parts, UnmatchedRecord, index_hashes, tell_apart, tell_rest
 from seamark.copies.verify.report import Coordinates, Kind
 
 PARTS = Parts(key=1, value=2, headers=3, timestamp=4)
@@ -16,7 +16,7 @@ WANTED = UnmatchedRecord(Coordinates(7, 70), target=1, at=10, hash=99, parts=PAR
 
 
 def lie(offset=10, *, partition=1, hashed=98, **parts):
-    return Lying(Coordinates(partition, offset), hashed, parts=replace(PARTS, **parts))
+    return ExtraRecord(Coordinates(partition, offset), hashed, parts=replace(PARTS, **parts))
 
 
 def tell(*lying, wanted=(WANTED,)):
@@ -87,7 +87,7 @@ def test_every_record_is_told_of_once(wanted, lying):
         UnmatchedRecord(Coordinates(9, number), target, at=at, hash=hash(parts), parts=parts)
         for number, (target, at, parts) in enumerate(wanted)
     ]
-    theirs = [Lying(Coordinates(target, at), hash(parts), parts=parts) for target, at, parts in lying]
+    theirs = [ExtraRecord(Coordinates(target, at), hash(parts), parts=parts) for target, at, parts in lying]
     told = tell_apart(ours, theirs)
     assert sorted(one.source.offset for one in told.findings) == list(range(len(ours)))
     paired = [one.target for one in told.findings if one.kind is not Kind.LOST]

@@ -10,7 +10,7 @@ from seamark.copies.verify.report import Coordinates, Gone, Kind
 from seamark.copies.verify.sums import (
     NO_RUN,
     NOT_YET,
-    Forgetting,
+    SourceLoss,
     Sums,
     clip_ranges,
     join_ranges,
@@ -32,7 +32,7 @@ def judge(ours=OURS, theirs=THEIRS, *, forgetting=None, is_ordered=True, source=
         [RUN],
         {**({(3, 0): ours} if ours else {}), **dict(source)},
         {**({(1, 0): theirs} if theirs else {}), **dict(target)},
-        forgetting=forgetting or Forgetting(),
+        forgetting=forgetting or SourceLoss(),
         is_ordered=is_ordered,
     )
 
@@ -66,7 +66,7 @@ def test_order_counts_only_where_it_was_asked_for():
     assert judge(OURS, replace(THEIRS, ordered=Checksum(1, 3)), is_ordered=False).is_clean
 
 
-@pytest.mark.parametrize("forgetting", [Forgetting(is_compacted=True), Forgetting(begins={3: 1})])
+@pytest.mark.parametrize("forgetting", [SourceLoss(is_compacted=True), SourceLoss(begins={3: 1})])
 @pytest.mark.parametrize("left", [0, 4])
 def test_what_the_source_may_have_lost_is_no_finding(forgetting, left):
     found = judge(replace(OURS, count=left) if left else None, forgetting=forgetting)
@@ -77,7 +77,7 @@ def test_what_the_source_may_have_lost_is_no_finding(forgetting, left):
 
 
 def test_source_that_begins_later_has_lost_nothing_of_other_partitions():
-    assert judge(replace(OURS, count=4), forgetting=Forgetting(begins={2: 50})).findings
+    assert judge(replace(OURS, count=4), forgetting=SourceLoss(begins={2: 50})).findings
 
 
 def test_records_of_no_run_are_told_by_side():

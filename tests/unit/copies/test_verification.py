@@ -9,7 +9,7 @@ import pytest
 from seamark.copies.verify.report import (
     Compared,
     Coordinates,
-    Finding,
+    CopyFinding,
     Gone,
     Kind,
     Level,
@@ -55,8 +55,8 @@ def test_report_without_findings_has_passed():
 
 
 def test_counts_are_of_all_and_examples_of_each_kind():
-    lost = [Finding(Kind.LOST, source=Coordinates(0, offset)) for offset in range(30)]
-    report = build(*lost, Finding(Kind.FOREIGN, target=Coordinates(1, 5), count=7), limit=3)
+    lost = [CopyFinding(Kind.LOST, source=Coordinates(0, offset)) for offset in range(30)]
+    report = build(*lost, CopyFinding(Kind.FOREIGN, target=Coordinates(1, 5), count=7), limit=3)
     assert report.counts == ((Kind.LOST, 30), (Kind.FOREIGN, 7))
     assert (report.count(Kind.LOST), report.count(Kind.MOVED)) == (30, 0)
     assert [one.kind for one in report.findings] == [Kind.LOST, Kind.LOST, Kind.FOREIGN]
@@ -81,7 +81,7 @@ def test_what_is_gone_is_said_and_is_no_failure():
 
 
 def test_report_is_json():
-    finding = Finding(Kind.WRONG_PARTITION, Coordinates(1, 2), Coordinates(3, 4), words="it belongs to 0@9")
+    finding = CopyFinding(Kind.WRONG_PARTITION, Coordinates(1, 2), Coordinates(3, 4), words="it belongs to 0@9")
     report = build(finding, level=Level.QUICK, gone=[Gone(Coordinates(0, 1), 1)])
     found = json.loads(json.dumps(report.to_dict()))
     assert (found["passed"], found["level"], found["counts"]) == (False, "quick", {"wrong partition": 1})

@@ -23,9 +23,9 @@ from seamark.dead_letters.overrides import BATCH, choose_lent, lend_tasks, refus
 from seamark.dead_letters.records import matches_topics
 from seamark.dead_letters.search import FoundBy, PoisonFinder
 from seamark.dead_letters.service import Search
-from seamark.dead_letters.steps import LendConfig
+from seamark.dead_letters.steps import OverrideConfig
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
-from seamark.kafka.model import Place, WholeRecord
+from seamark.kafka.model import RecordLocation, WholeRecord
 from tests.unit.cli.stubs import NOON, Outcome
 from tests.unit.fleet.living import SINK, SINK_CONFIG, register
 from tests.unit.offsets.moving import Place as FleetPlace
@@ -54,7 +54,7 @@ class FakeRecords:
 
     def read_from(self, spot, start):
         for offset in range(start, len(self.logs[spot])):
-            yield self.read(Place(*spot, offset))
+            yield self.read(RecordLocation(*spot, offset))
 
     def read(self, place):
         log = self.logs[place.spot]
@@ -63,7 +63,7 @@ class FakeRecords:
         return WholeRecord(place, 1_767_225_600_000, b"key", log[place.offset], (("h", b"1"),))
 
     def find_next(self, positions):
-        return {spot: Place(*spot, at) for spot, at in positions.items() if at < len(self.logs[spot])}
+        return {spot: RecordLocation(*spot, at) for spot, at in positions.items() if at < len(self.logs[spot])}
 
     def is_parked(self, _topic, _place):
         return self.parked
@@ -81,18 +81,18 @@ def find(records, **more):
 class TestFinding:
     def test_first_record_that_can_not_be_decoded_is_the_one(self):
         found = find(FakeRecords())
-        assert (found.place, found.found_by) == (Place("t", 0, 2), FoundBy.DECODING)
+        assert (found.place, found.found_by) == (RecordLocation("t", 0, 2), FoundBy.DECODING)
         assert (found.failure.stage, found.failure.task) == ("VALUE_CONVERTER", 1)
         assert (found.position, found.size.value) == (0, len(BAD))
         assert "hunter2" not in found.reason
 
     def test_nothing_before_the_committed_position_is_looked_at(self):
         records = FakeRecords(logs={("t", 0): [BAD, b"{}", BAD]}, positions={("t", 0): 1})
-        assert find(records).place == Place("t", 0, 2)
+        assert find(records).place == RecordLocation("t", 0, 2)
 
     def test_of_several_partitions_the_one_that_comes_soonest(self):
         logs = {("t", 0): [b"{}", b"{}", BAD], ("t", 1): [b"{}", BAD], ("t", 2): [b"{}"]}
-        assert find(FakeRecords(logs=logs)).place == Place("t", 1, 1)
+        assert find(FakeRecords(logs=logs)).place == RecordLocation("t", 1, 1)
 
     def test_what_failed_in_put_is_not_looked_for_in_bytes(self):
         assert find(FakeRecords(), trace=IN_PUT) is None
@@ -100,7 +100,7 @@ class TestFinding:
     def test_trace_that_names_the_record(self):
         trace = f"{IN_PUT} topic='t', partition=0, offset=3, x"
         found = find(FakeRecords(), trace=trace)
-        assert (found.place, found.found_by) == (Place("t", 0, 3), FoundBy.TRACE)
+        assert (found.place, found.found_by) == (RecordLocation("t", 0, 3), FoundBy.TRACE)
 
     @pytest.mark.parametrize(
         "named",
@@ -137,13 +137,13 @@ class TestFinding:
 
     def test_place_that_somebody_names_is_looked_at(self):
         finder = PoisonFinder(build(), FakeRecords(positions={("t", 0): 1}))
-        assert finder.confirm(Place("t", 0, 3), FoundBy.OPERATOR).position == 1
+        assert finder.confirm(RecordLocation("t", 0, 3), FoundBy.OPERATOR).position == 1
         with pytest.raises(NotFoundError, match="does not read u-0"):
-            finder.confirm(Place("u", 0, 3), FoundBy.OPERATOR)
+            finder.confirm(RecordLocation("u", 0, 3), FoundBy.OPERATOR)
         with pytest.raises(NotFoundError, match="no record lies at t-0@4"):
-            finder.confirm(Place("t", 0, 4), FoundBy.OPERATOR)
+            finder.confirm(RecordLocation("t", 0, 4), FoundBy.OPERATOR)
         with pytest.raises(UsageError, match="behind t-0@0 already: it stands at 1"):
-            finder.confirm(Place("t", 0, 0), FoundBy.OPERATOR)
+            finder.confirm(RecordLocation("t", 0, 0), FoundBy.OPERATOR)
 
 
 class TestLending:
@@ -186,7 +186,7 @@ class TestLending:
     def test_class_that_nobody_knows_is_not_believed(self):
         odd = build(config={**CONFIG, "connector.class": "com.example.Sink"})
         assert not tells_truth(odd, choose_lent(odd, {}))
-        search = Search(None, "game/lake", [Place("t", 0, 2)], False, None)
+        search = Search(None, "game/lake", [RecordLocation("t", 0, 2)], False, None)
         with pytest.raises(RefusedError, match="stands at t-0@2; nothing was skipped") as caught:
             search.read_poison()
         assert "--at t-0@2" in caught.value.hint
@@ -346,8 +346,8 @@ class TestUndo:
         return ActionHistory(
             (
                 PastStep(SetRunState("game", "lake", "STOPPED"), Intent(running, stopped), StepOutcome.DONE),
-                PastStep(LendConfig("game", "lake", {BATCH: "1"}), Intent(before, lent), StepOutcome.DONE),
-                PastStep(LendConfig("game", "lake", {BATCH: None}, returns=True), Intent(lent, before), returned),
+                PastStep(OverrideConfig("game", "lake", {BATCH: "1"}), Intent(before, lent), StepOutcome.DONE),
+                PastStep(OverrideConfig("game", "lake", {BATCH: None}, returns=True), Intent(lent, before), returned),
                 PastStep(SetRunState("game", "lake", "RUNNING"), Intent(stopped, running), StepOutcome.DONE),
             )
         )

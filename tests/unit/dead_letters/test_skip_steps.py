@@ -11,18 +11,18 @@ from seamark.connect.model import ConnectorStatus, State, Task
 from seamark.dead_letters.search import ROUNDS, build_search
 from seamark.dead_letters.steps import (
     AwaitProgress,
+    CreateDeadLetterTopic,
     Failure,
-    LendConfig,
-    MakeParkingTopic,
-    ParkRecord,
-    RunMeanwhile,
+    OverrideConfig,
+    RunTemporarily,
+    SendToDeadLetter,
     is_copy_of,
 )
 from seamark.errors import DeadlineError, RefusedError
-from seamark.kafka.model import Place, WholeRecord
+from seamark.kafka.model import RecordLocation, WholeRecord
 from tests.ports import MethodPorts
 
-PLACE = Place("t", 0, 5)
+PLACE = RecordLocation("t", 0, 5)
 FAILED = "a.B: outer\nCaused by: c.d.Odd: the secret of record 5\n\tat x"
 
 
@@ -59,7 +59,7 @@ class Sink(MethodPorts):
         """Take everything in the order of this start, until one fails."""
         for spot in self.order[min(self.restarts, len(self.order) - 1)]:
             while self.positions[spot] < self.logs[spot]:
-                place = Place(*spot, self.positions[spot])
+                place = RecordLocation(*spot, self.positions[spot])
                 if place in self.poison:
                     self.failing = True
                     return
@@ -98,7 +98,7 @@ class Sink(MethodPorts):
         return dict(self.logs)
 
     def find_next(self, positions):
-        return {spot: Place(*spot, at) for spot, at in positions.items() if at < self.logs[spot]}
+        return {spot: RecordLocation(*spot, at) for spot, at in positions.items() if at < self.logs[spot]}
 
     def read(self, place):
         if place.offset >= self.logs[place.spot]:
@@ -109,7 +109,7 @@ class Sink(MethodPorts):
         return any(found == topic and is_copy_of(record, place) for found, record in self.parked)
 
     def park(self, topic, record, headers):
-        copy = WholeRecord(Place(topic, 0, 0), 0, record.key, record.value, (*record.headers, *headers))
+        copy = WholeRecord(RecordLocation(topic, 0, 0), 0, record.key, record.value, (*record.headers, *headers))
         self.parked.append((topic, copy))
 
 
@@ -142,11 +142,11 @@ class TestAwaiting:
 
     def test_record_that_goes_through_is_not_the_one(self):
         with pytest.raises(RefusedError, match="took t-0@3 this time: nothing is skipped"):
-            run_search(Sink(), Place("t", 0, 3))
+            run_search(Sink(), RecordLocation("t", 0, 3))
 
     def test_record_behind_the_one_that_fails_is_never_reached(self):
         with pytest.raises(RefusedError, match="does not get as far as t-0@7") as caught:
-            run_search(Sink(), Place("t", 0, 7))
+            run_search(Sink(), RecordLocation("t", 0, 7))
         assert "t-0@5" in caught.value.cause
 
     def test_sink_that_holds_positions_back_is_not_believed(self):
@@ -168,7 +168,7 @@ class TestAwaiting:
         assert run_search(sink) == [PLACE]
 
     def test_two_that_stand_still_are_named_and_nothing_is_chosen(self):
-        sink = Sink(logs={("t", 0): 10, ("u", 0): 10}, poison=[PLACE, Place("u", 0, 0)])
+        sink = Sink(logs={("t", 0): 10, ("u", 0): 10}, poison=[PLACE, RecordLocation("u", 0, 0)])
         with pytest.raises(RefusedError, match="nobody can tell at which record") as caught:
             run_search(sink)
         assert caught.value.cause == "it may be one of t-0@5, u-0@0"
@@ -215,7 +215,7 @@ class TestRestarting:
 class TestParking:
     def build(self):
         failure = Failure("TASK_PUT", "x.Sink", "c.d.Odd", 1, "the secret of record 5", "trace with the secret")
-        return ParkRecord("c", "s", PLACE, "dlq", failure)
+        return SendToDeadLetter("c", "s", PLACE, "dlq", failure)
 
     def test_copy_has_its_bytes_its_place_and_the_error(self):
         sink, step = Sink(), self.build()
@@ -237,7 +237,7 @@ class TestParking:
         step.perform(sink, step.intend(sink))
         intent = step.intend(sink)
         assert intent.before == intent.after
-        other = ParkRecord("c", "s", Place("t", 0, 6), "dlq").intend(sink)
+        other = SendToDeadLetter("c", "s", RecordLocation("t", 0, 6), "dlq").intend(sink)
         assert other.before != other.after
 
     def test_record_that_is_gone_is_not_parked(self):
@@ -249,7 +249,7 @@ class TestParking:
         step = self.build()
         told = json.dumps([step.to_data().to_dict(), step.intend(Sink()).to_dict(), repr(step), step.describe()])
         assert "secret" not in told
-        again = ParkRecord.from_data(step.to_data())
+        again = SendToDeadLetter.from_data(step.to_data())
         assert again == step
         sink = Sink()
         again.perform(sink, again.intend(sink))
@@ -262,8 +262,8 @@ class TestParking:
 class TestLending:
     def test_lent_and_given_back_with_the_rest_as_connect_holds_it(self):
         sink = Sink()
-        lend = LendConfig("c", "s", {"b": "2", "a": None})
-        back = LendConfig("c", "s", {"b": None, "a": "1"}, returns=True)
+        lend = OverrideConfig("c", "s", {"b": "2", "a": None})
+        back = OverrideConfig("c", "s", {"b": None, "a": "1"}, returns=True)
         intent = lend.intend(sink)
         lend.perform(sink, intent)
         assert sink.config == {"b": "2", "password": "hidden"}
@@ -276,19 +276,19 @@ class TestLending:
 
     def test_config_that_somebody_changed_meanwhile_is_left_alone(self):
         sink = Sink()
-        lend = LendConfig("c", "s", {"b": "2"})
+        lend = OverrideConfig("c", "s", {"b": "2"})
         intent = lend.intend(sink)
         sink.config["a"] = "theirs"
         with pytest.raises(RefusedError, match="was changed a moment ago"):
             lend.perform(sink, intent)
 
     def test_words_say_what_is_lent(self):
-        assert LendConfig("c", "s", {"b": "2", "a": None}).describe() == "lend connector/c/s for a while b=2, no a"
+        assert OverrideConfig("c", "s", {"b": "2", "a": None}).describe() == "lend connector/c/s for a while b=2, no a"
 
     def test_undo_of_a_change_does_not_repeat_what_was_for_a_while(self):
         intent = Intent({"state": "RUNNING"}, {"state": "STOPPED"})
-        assert RunMeanwhile("c", "s", "STOPPED").undo(intent) is None
-        assert MakeParkingTopic("dlq").undo(Intent(None, {})) is None
+        assert RunTemporarily("c", "s", "STOPPED").undo(intent) is None
+        assert CreateDeadLetterTopic("dlq").undo(Intent(None, {})) is None
 
 
 class TestProgress:
@@ -307,11 +307,11 @@ class TestProgress:
     def test_sink_that_runs_and_commits_late_is_well_in_the_end(self):
         sink = Sink(poison=())
         sink._run = lambda: None
-        perform(AwaitProgress("c", "s", Place("t", 0, 0)), sink)
+        perform(AwaitProgress("c", "s", RecordLocation("t", 0, 0)), sink)
         assert sink.time >= 75
 
     def test_second_poison_is_told_without_its_contents(self):
-        sink = Sink(poison=[Place("t", 0, 6)])
+        sink = Sink(poison=[RecordLocation("t", 0, 6)])
         sink.positions[("t", 0)] = 6
         with pytest.raises(RefusedError, match="t-0@5 is skipped, and connector/c/s fails again") as caught:
             perform(AwaitProgress("c", "s", PLACE), sink)

@@ -7,7 +7,7 @@ import pytest
 from seamark.connect.model import State, Task
 from seamark.dead_letters.records import build_failure, find_places, find_stage
 from seamark.errors import UsageError
-from seamark.kafka.model import Place, parse_place
+from seamark.kafka.model import RecordLocation, parse_place
 from seamark.offsets.codec.converter_faults import SinkStage
 
 HEAD = "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler\n"
@@ -48,7 +48,7 @@ def test_stage_is_told_by_connects_own_frames(trace, stage):
     ],
 )
 def test_place_is_found_in_words(words):
-    assert find_places(f"java.lang.RuntimeException: {words}\n\tat x.y(Z.java:3)") == (Place("a.b-c", 3, 123),)
+    assert find_places(f"java.lang.RuntimeException: {words}\n\tat x.y(Z.java:3)") == (RecordLocation("a.b-c", 3, 123),)
 
 
 def test_numbers_that_are_no_place_are_none():
@@ -58,7 +58,7 @@ def test_numbers_that_are_no_place_are_none():
 
 def test_two_records_in_one_trace_are_both_named():
     trace = "topic='t', partition=0, offset=1 and topic='t', partition=0, offset=2"
-    assert find_places(trace) == (Place("t", 0, 1), Place("t", 0, 2))
+    assert find_places(trace) == (RecordLocation("t", 0, 1), RecordLocation("t", 0, 2))
 
 
 def test_failure_is_that_of_the_innermost_cause():
@@ -71,7 +71,7 @@ def test_failure_is_that_of_the_innermost_cause():
 
 def test_place_is_read_and_written():
     place = parse_place(" orders-eu-3@123 ")
-    assert place == Place("orders-eu", 3, 123)
+    assert place == RecordLocation("orders-eu", 3, 123)
     assert str(place) == "orders-eu-3@123"
     for wrong in ("orders@1", "orders-3", "orders-3@x", "-3@1", "a b-3@1", "orders-3@-1"):
         with pytest.raises(UsageError, match="is no place of a record"):

@@ -9,9 +9,9 @@ from seamark.core.readings import Severity
 from seamark.doctor.evidence import ClusterEvidence, Evidence, OffsetsEvidence
 from seamark.doctor.offset_checks import OffsetsReader, examine_history, examine_records
 from seamark.errors import UnreachableError
-from seamark.kafka.model import Bounds, SpotReading, Stamp
-from seamark.offsets.model import Evidence as Record
-from seamark.offsets.model import OffsetFinding, OffsetOddity, StoredOffset, StoreReading
+from seamark.kafka.model import LogOffsets, OffsetAndTimestamp, PartitionReading
+from seamark.offsets.model import OffsetAnomaly, OffsetFinding, StoredOffset, StoreReading
+from seamark.offsets.model import StoredRecord as Record
 from tests.unit.fleet.builders import context, settings, topic
 
 DAY = 86_400_000
@@ -37,8 +37,8 @@ def test_offsets_without_oddities_are_fine():
 
 
 def test_each_oddity_is_named_with_whose_it_is():
-    odd = [OffsetFinding(OffsetOddity.VARIANTS, f"c{number}", "two spellings") for number in range(5)]
-    curious = OffsetFinding(OffsetOddity.NEVER_READ, "", "spaces")
+    odd = [OffsetFinding(OffsetAnomaly.VARIANTS, f"c{number}", "two spellings") for number in range(5)]
+    curious = OffsetFinding(OffsetAnomaly.NEVER_READ, "", "spaces")
     never, variants = examine_records(build(OffsetsEvidence(10, 2, reading(*odd, curious))))
     assert (never.severity, variants.severity) == (Severity.INFO, Severity.WARNING)
     assert "variants (5 times: c0, c1, c2 and 2 more): two spellings" in variants.message
@@ -77,11 +77,13 @@ def test_history_has_a_price(written, lag, severity, words):
 
 class Kafka:
     def read_bounds(self, spots):
-        return SpotReading({spot: Bounds(5, 100) for spot in spots})
+        return PartitionReading({spot: LogOffsets(5, 100) for spot in spots})
 
     def read_log_offsets(self, spots, *, at):
         self.at = at
-        return SpotReading({spot: Stamp(60) if number == 0 else None for number, spot in enumerate(spots)})
+        return PartitionReading(
+            {spot: OffsetAndTimestamp(60) if number == 0 else None for number, spot in enumerate(spots)}
+        )
 
 
 def test_writes_of_a_day_are_counted_by_offsets_whatever_compaction_took():

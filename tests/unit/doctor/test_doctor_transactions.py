@@ -11,7 +11,7 @@ from seamark.doctor.evidence import ClusterEvidence, Evidence, TransactionsEvide
 from seamark.doctor.topic_checks import TransactionsReader, examine_transactions
 from seamark.errors import UnreachableError
 from seamark.kafka.clusters import OpenTransaction
-from seamark.kafka.model import Edge, SpotReading, Stamp
+from seamark.kafka.model import OffsetAndTimestamp, OffsetSpec, PartitionReading
 from tests.unit.fleet.builders import connector, context, settings, topic
 
 NOW = 1_000_000.0
@@ -82,7 +82,9 @@ class Kafka:
         self.stable, self.asked = stable, None
 
     def read_log_offsets(self, spots, *, at):
-        return SpotReading({spot: Stamp(self.stable.get(spot, 9) if at is Edge.STABLE else 9) for spot in spots})
+        return PartitionReading(
+            {spot: OffsetAndTimestamp(self.stable.get(spot, 9) if at is OffsetSpec.STABLE else 9) for spot in spots}
+        )
 
     def read_open_transactions(self, spots):
         self.asked = list(spots)

@@ -11,7 +11,7 @@ from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, SeamarkError
 from seamark.fleet.fleet import Fleet
 from seamark.kafka.clusters import Broker, KafkaCluster
-from seamark.kafka.model import Bounds, PartitionStatus, ScanResult, SpotReading, TopicConfig, TopicStatus
+from seamark.kafka.model import LogOffsets, PartitionReading, PartitionStatus, ScanResult, TopicConfig, TopicStatus
 
 KAFKA_ID = "kafka-1"
 EVERYTHING = frozenset({"DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE", "DELETE", "ALTER", "CREATE"})
@@ -187,11 +187,11 @@ class EmptyTopics:
     """Brokers whose topics have no records."""
 
     def read_bounds(self, spots):
-        return SpotReading({spot: Bounds(0, 0) for spot in spots})
+        return PartitionReading({spot: LogOffsets(0, 0) for spot in spots})
 
     def read_log_offsets(self, spots, *, at):
         del at
-        return SpotReading(dict.fromkeys(spots))
+        return PartitionReading(dict.fromkeys(spots))
 
     def close(self):
         pass

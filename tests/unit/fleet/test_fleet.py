@@ -97,7 +97,7 @@ def test_close_closes_every_client_that_was_opened():
 
 def test_reach_tells_of_workers_and_brokers_only():
     game = StubConnect(workers=(worker(), worker("http://b:8083", error="refused")))
-    findings = open_stub_fleet({"game": game}).reach()
+    findings = open_stub_fleet({"game": game}).check_connectivity()
     assert [(found.check, found.severity) for found in findings] == [
         ("connect.reachable", Severity.OK),
         ("connect.reachable", Severity.ERROR),

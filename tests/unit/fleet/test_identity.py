@@ -20,7 +20,7 @@ from seamark.changes.locks import (
 from seamark.changes.plan import read_plan_file
 from seamark.connect.model import Worker
 from seamark.connectors.config import DesiredConnector
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.errors import RefusedError, UnreachableError
 from seamark.fleet.fleet import Fleet
 from seamark.specs.model import Spec
@@ -269,7 +269,7 @@ def test_cluster_lock_covers_every_name(name):
 
 
 def want(name, cluster="game"):
-    return DesiredConnector(name, SOURCE_CONFIG, Place("spec.yaml"), cluster=cluster)
+    return DesiredConnector(name, SOURCE_CONFIG, FileLocation("spec.yaml"), cluster=cluster)
 
 
 def build_spec(*connectors):

@@ -7,7 +7,7 @@ import pytest
 from seamark.changes.timing import ChangeTiming, build_timing
 from seamark.connect import ConnectClient
 from seamark.connect.api import STATUSES
-from seamark.fleet.environment import FleetWorld, SystemClock, build_changing_brokers, build_changing_client
+from seamark.fleet.environment import LiveEnvironment, SystemClock, build_changing_brokers, build_changing_client
 from seamark.kafka import Brokers
 from seamark.offsets.port import OFFSETS, SNAPSHOTS
 from tests.unit.changes.brokers import FakeBrokers
@@ -32,7 +32,9 @@ def test_what_the_workers_can_do_is_known_before_a_step_acts(tmp_path):
 
 def test_secrets_are_revealed_by_the_context_and_sealed_by_its_key(tmp_path, monkeypatch):
     monkeypatch.setenv("A_SECRET", "hunter2")
-    world = FleetWorld(living_context(tmp_path), clusters=open_living_fleet(tmp_path, LivingConnect())._hands)
+    world = LiveEnvironment(
+        living_context(tmp_path), clusters=open_living_fleet(tmp_path, LivingConnect())._write_clusters
+    )
     assert world.reveal("secret://env/A_SECRET") == "hunter2"
     assert world.seal("hunter2") == world.keys.read().current.seal("hunter2")
     assert world.clock.now() > 0
@@ -40,9 +42,9 @@ def test_secrets_are_revealed_by_the_context_and_sealed_by_its_key(tmp_path, mon
 
 def test_the_brokers_are_opened_once_and_not_before_somebody_asks(tmp_path):
     opened = []
-    world = FleetWorld(
+    world = LiveEnvironment(
         living_context(tmp_path),
-        clusters=open_living_fleet(tmp_path, LivingConnect())._hands,
+        clusters=open_living_fleet(tmp_path, LivingConnect())._write_clusters,
         build_brokers=lambda context: opened.append(context.name) or FakeBrokers(),
     )
     assert opened == []

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.groups.lag import read_delays
-from seamark.kafka.model import SpotReading, Stamp
+from seamark.kafka.model import OffsetAndTimestamp, PartitionReading
 
 NOW_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
@@ -31,8 +31,8 @@ class Logs:
             hit = next(
                 (number for number, moment in enumerate(self.logs[spot]) if moment >= at and number >= start), None
             )
-            found[spot] = None if hit is None else Stamp(hit, self.logs[spot][hit])
-        return SpotReading(found)
+            found[spot] = None if hit is None else OffsetAndTimestamp(hit, self.logs[spot][hit])
+        return PartitionReading(found)
 
     def read(self, *readers):
         wanted = [((name, 0), offset) for name, offset in readers]

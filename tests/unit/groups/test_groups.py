@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from seamark.changes.effect import Sign
+from seamark.changes.effect import ChangeKind
 from seamark.errors import NotFoundError, RefusedError, StalePlanError, UnreachableError, UsageError
 from seamark.kafka.groups import Committed, GroupMember, GroupType
 from tests.unit.changes.brokers import FakeBrokers
@@ -217,7 +217,7 @@ def test_the_group_of_a_sink_is_locked_with_its_cluster(fleet, game):
 def test_a_group_is_deleted_and_put_back(fleet, brokers):
     planned = fleet.groups.delete("g")
     assert (planned.effects[0].sign, planned.effects[0].words) == (
-        Sign.DELETE,
+        ChangeKind.DELETE,
         "delete: what it committed on 2 partitions goes",
     )
     result = fleet.apply(planned)

@@ -21,7 +21,7 @@ from seamark.errors import (
 from seamark.kafka import Brokers
 from seamark.kafka import failures as outcomes
 from seamark.kafka.groups import Committed, GroupType
-from seamark.kafka.kafka_python import SecondError, load
+from seamark.kafka.kafka_python import KafkaPythonError, load
 from tests.unit.kafka.fakes import FakeBrokersClient, FakeError, done, failed
 from tests.unit.kafka.test_survey import listing, spot
 
@@ -125,11 +125,11 @@ def test_every_name_of_the_table_is_one_of_librdkafkas():
 def test_both_clients_name_an_error_alike():
     errors = load("kafka.errors")
 
-    assert SecondError(errors.UnknownTopicOrPartitionError("x")).name() == "UNKNOWN_TOPIC_OR_PART"
-    assert SecondError(errors.InvalidTopicError).name() == "TOPIC_EXCEPTION"
-    assert SecondError(errors.KafkaConnectionError("Handshake failed: CERTIFICATE_VERIFY_FAILED")).name() == "_SSL"
-    assert SecondError(errors.NodeNotReadyError("1")).name() == "_TRANSPORT"
-    assert SecondError(errors.KafkaConfigurationError("x")).name() == "_FAIL"
+    assert KafkaPythonError(errors.UnknownTopicOrPartitionError("x")).name() == "UNKNOWN_TOPIC_OR_PART"
+    assert KafkaPythonError(errors.InvalidTopicError).name() == "TOPIC_EXCEPTION"
+    assert KafkaPythonError(errors.KafkaConnectionError("Handshake failed: CERTIFICATE_VERIFY_FAILED")).name() == "_SSL"
+    assert KafkaPythonError(errors.NodeNotReadyError("1")).name() == "_TRANSPORT"
+    assert KafkaPythonError(errors.KafkaConfigurationError("x")).name() == "_FAIL"
 
 
 def test_a_write_waits_for_the_clients_own_word_even_where_there_is_no_hope():
@@ -266,7 +266,7 @@ def folder(*partitions, error=0):
     return {"error_code": error, "log_dir": "/d", "topics": [{"name": "t", "partitions": found}]}
 
 
-class TestSecondClient:
+class TestKafkaPythonClient:
     def open(self, second, **rest):
         return open_brokers(FakeBrokersClient(**rest), build_second=second.build)
 

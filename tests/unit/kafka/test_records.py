@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaException
 
-from seamark.errors import DeadlineError, SeamarkError
+from seamark.errors import DeadlineError, NotFoundError, SeamarkError
 from seamark.kafka import records
 from seamark.kafka.records import RecordReader
 from tests.unit.kafka.fakes import FakeError
@@ -47,11 +47,14 @@ class Message:
 class FakeConsumer:
     """A log from `low` to `high`, handed out in the batches given."""
 
-    def __init__(self, batches=(), *, low=0, high=10, failure=None):
+    def __init__(self, batches=(), *, low=0, high=10, failure=None, failures=()):
         self.batches, self.low, self.high, self.failure = list(batches), low, high, failure
+        self.failures = list(failures)
         self.assigned, self.closed, self.settings = [], False, {}
 
     def get_watermark_offsets(self, _spot, *, timeout):
+        if self.failures:
+            raise KafkaException(self.failures.pop(0))
         if self.failure:
             raise KafkaException(self.failure)
         return self.low, self.high
@@ -126,6 +129,18 @@ def test_errors_are_ours():
     failing = open_reader(FakeConsumer([[Message(0, error=FakeError("TOPIC_AUTHORIZATION_FAILED"))]]))
     with pytest.raises(SeamarkError, match="read the topic t"):
         next(failing.read(("t", 0)))
+
+
+def test_leader_that_does_not_know_a_new_partition_yet_is_asked_again():
+    unknown = FakeError("UNKNOWN_TOPIC_OR_PART")
+    new = FakeConsumer([[Message(0)]], high=1, failures=[unknown, unknown, unknown])
+    assert len(list(open_reader(new).read(("t", 0)))) == 1
+    assert new.failures == []
+    # What the metadata doesn't name is asked for once.
+    gone = FakeConsumer(failures=[unknown, unknown])
+    with pytest.raises(NotFoundError, match="the topic gone"):
+        next(open_reader(gone).read(("gone", 0)))
+    assert gone.failures == [unknown]
 
 
 def test_silence_has_an_end(monkeypatch):

@@ -232,8 +232,8 @@ class TestTls:
 REFUSED = """
 import sys, threading
 from seamark.errors import DeadlineError
-from seamark.kafka.kafka_python import SecondClient
-client = SecondClient({"bootstrap.servers": sys.argv[1]}, timeout_seconds=0.5)
+from seamark.kafka.kafka_python import KafkaPythonClient
+client = KafkaPythonClient({"bootstrap.servers": sys.argv[1]}, timeout_seconds=0.5)
 try:
     client.read_share_groups()
 except DeadlineError as error:
@@ -246,9 +246,9 @@ LOGGED = """
 import logging, sys
 logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
 from seamark.errors import DeadlineError
-from seamark.kafka.kafka_python import SecondClient, load
+from seamark.kafka.kafka_python import KafkaPythonClient, load
 login = {"sasl.mechanism": "PLAIN", "sasl.username": "ops", "sasl.password": "hunter2"}
-client = SecondClient(
+client = KafkaPythonClient(
     {"bootstrap.servers": sys.argv[1], "security.protocol": "SASL_PLAINTEXT", **login}, timeout_seconds=0.2
 )
 try:
@@ -279,4 +279,4 @@ def test_no_login_is_logged_at_the_finest_level(free_port):
     assert "Starting KafkaAdminClient" in ended.stderr
     assert "Request 1: another" in ended.stderr
     assert "hunter2" not in ended.stderr
-    assert ended.stdout == f"SecondClient('127.0.0.1:{free_port}')\n"
+    assert ended.stdout == f"KafkaPythonClient('127.0.0.1:{free_port}')\n"

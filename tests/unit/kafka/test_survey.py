@@ -5,14 +5,14 @@ from types import SimpleNamespace
 import pytest
 
 from seamark.errors import AuthorizationError, DeadlineError, NotFoundError, PartialError, UnreachableError
-from seamark.kafka.bulk_reads import SurveyAdmin
+from seamark.kafka.bulk_reads import BulkReadAdmin
 from seamark.kafka.groups import Committed, GroupType
-from seamark.kafka.model import Bounds, Edge, Stamp
+from seamark.kafka.model import LogOffsets, OffsetAndTimestamp, OffsetSpec
 from tests.unit.kafka.fakes import FakeBrokersClient, FakeError, done, failed, node, operations, topic
 
 
 def open_admin(client):
-    return SurveyAdmin({"bootstrap.servers": "b:9092"}, build_client=client.build, timeout_seconds=1)
+    return BulkReadAdmin({"bootstrap.servers": "b:9092"}, build_client=client.build, timeout_seconds=1)
 
 
 def entry(value, source=5):
@@ -114,7 +114,7 @@ class TestOffsets:
     def test_each_partition_has_a_time_of_its_own_and_all_are_one_call(self):
         client = FakeBrokersClient(offsets={("t", 0): at(4, 1000), ("t", 1): at(-1)})
         reading = open_admin(client).read_offsets_at({("t", 0): 900, ("t", 1): 5000})
-        assert reading.found == {("t", 0): Stamp(4, 1000), ("t", 1): None}
+        assert reading.found == {("t", 0): OffsetAndTimestamp(4, 1000), ("t", 1): None}
         assert [call for call, *_ in client.asked] == ["offsets"]
         assert open_admin(client).read_offsets_at({}).found == {}
 
@@ -130,7 +130,7 @@ class TestOffsets:
 
         reading = open_admin(client).read_bounds([("a", 0), ("b", 1), ("a", 0)])
 
-        assert reading.require_complete(what="bounds") == {("a", 0): Bounds(3, 9), ("b", 1): Bounds(0, 0)}
+        assert reading.require_complete(what="bounds") == {("a", 0): LogOffsets(3, 9), ("b", 1): LogOffsets(0, 0)}
         assert reading.found["a", 0].records == 6
         assert client.asked == [("offsets", [("a", 0), ("b", 1)])] * 2
 
@@ -139,7 +139,7 @@ class TestOffsets:
 
         reading = open_admin(client).read_bounds([("a", 0), ("gone", 0)])
 
-        assert reading.found == {("a", 0): Bounds(1, 1)}
+        assert reading.found == {("a", 0): LogOffsets(1, 1)}
         assert isinstance(reading.failures["gone", 0], NotFoundError)
         assert not reading.is_complete
         with pytest.raises(PartialError, match="bounds could not be read of gone-0"):
@@ -152,7 +152,7 @@ class TestOffsets:
 
         reading = open_admin(client).read_bounds([("a", 0), ("b", 0), ("c", 0)])
 
-        assert reading.found == {("a", 0): Bounds(1, 1)}
+        assert reading.found == {("a", 0): LogOffsets(1, 1)}
         assert {type(error) for error in reading.failures.values()} == {UnreachableError}
         assert set(reading.failures) == {("b", 0), ("c", 0)}
 
@@ -167,9 +167,9 @@ class TestOffsets:
             ask(request),
         )[1]
 
-        reading = open_admin(client).read_log_offsets([("a", 0), ("b", 0), ("gone", 0)], at=Edge.LATEST)
+        reading = open_admin(client).read_log_offsets([("a", 0), ("b", 0), ("gone", 0)], at=OffsetSpec.LATEST)
 
-        assert reading.found == {("a", 0): Stamp(4)}
+        assert reading.found == {("a", 0): OffsetAndTimestamp(4)}
         assert set(reading.failures) == {("b", 0), ("gone", 0)}
 
     def test_a_partition_whose_leader_has_moved_is_asked_for_again(self):
@@ -180,16 +180,16 @@ class TestOffsets:
             ask(request),
         )[1]
 
-        reading = open_admin(client).read_log_offsets([("a", 0), ("b", 0)], at=Edge.LATEST)
+        reading = open_admin(client).read_log_offsets([("a", 0), ("b", 0)], at=OffsetSpec.LATEST)
 
-        assert reading.found == {("a", 0): Stamp(4), ("b", 0): Stamp(1)}
+        assert reading.found == {("a", 0): OffsetAndTimestamp(4), ("b", 0): OffsetAndTimestamp(1)}
         assert reading.is_complete
         assert client.asked == [("offsets", [("a", 0), ("b", 0)]), ("offsets", [("a", 0)]), ("offsets", [("a", 0)])]
 
     def test_one_that_never_finds_its_leader_is_a_failure_in_the_end(self):
         client = FakeBrokersClient(offsets={("a", 0): failed("LEADER_NOT_AVAILABLE"), ("b", 0): at(1)})
 
-        reading = open_admin(client).read_log_offsets([("a", 0), ("b", 0)], at=Edge.LATEST)
+        reading = open_admin(client).read_log_offsets([("a", 0), ("b", 0)], at=OffsetSpec.LATEST)
 
         assert isinstance(reading.failures["a", 0], UnreachableError)
         assert reading.failures["a", 0].retryable
@@ -203,19 +203,25 @@ class TestOffsets:
 
     @pytest.mark.parametrize(
         ("asked", "spec"),
-        [(Edge.EARLIEST, "EarliestSpec"), (Edge.LATEST, "LatestSpec"), (Edge.NEWEST, "MaxTimestampSpec")],
+        [
+            (OffsetSpec.EARLIEST, "EarliestSpec"),
+            (OffsetSpec.LATEST, "LatestSpec"),
+            (OffsetSpec.NEWEST, "MaxTimestampSpec"),
+        ],
     )
     def test_edges(self, asked, spec):
         client = FakeBrokersClient(offsets={("a", 0, spec): at(7, 1234), ("a", 0): at(0)})
 
-        assert open_admin(client).read_log_offsets([("a", 0)], at=asked).found == {("a", 0): Stamp(7, 1234)}
+        assert open_admin(client).read_log_offsets([("a", 0)], at=asked).found == {
+            ("a", 0): OffsetAndTimestamp(7, 1234)
+        }
 
     def test_no_record_of_that_time_is_none(self):
         client = FakeBrokersClient(offsets={("a", 0, "TimestampSpec"): at(-1), ("a", 1, "TimestampSpec"): at(4, 99)})
 
         reading = open_admin(client).read_log_offsets([("a", 0), ("a", 1)], at=50)
 
-        assert reading.found == {("a", 0): None, ("a", 1): Stamp(4, 99)}
+        assert reading.found == {("a", 0): None, ("a", 1): OffsetAndTimestamp(4, 99)}
 
     def test_nothing_asked_is_no_call(self):
         client = FakeBrokersClient()

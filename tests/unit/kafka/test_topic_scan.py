@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 
 from seamark.core.readings import Reading
 from seamark.errors import AuthorizationError, DeadlineError, NotFoundError
-from seamark.kafka.model import Bounds, SpotReading
+from seamark.kafka.model import LogOffsets, PartitionReading
 from seamark.kafka.topic_scan import TopicScan
 
 END = KafkaError._PARTITION_EOF
@@ -81,7 +81,7 @@ def open_scan(consumer, bounds, *, failure=None, **options):
             return Reading((SimpleNamespace(partitions=[SimpleNamespace(id=number) for number in bounds]),))
 
         def read_bounds(self, spots):
-            return SpotReading({spot: Bounds(*bounds[spot[1]]) for spot in spots})
+            return PartitionReading({spot: LogOffsets(*bounds[spot[1]]) for spot in spots})
 
     @contextmanager
     def build_admin(config):

@@ -18,7 +18,7 @@ from seamark.kafka_sink.control import Amount, Checksum, Claim, Copied, Run, dec
 from seamark.kafka_sink.inputs import SourceSpan
 from seamark.kafka_sink.producer import ProducerFailure, TaskSettings
 from seamark.kafka_sink.task import ExactTask
-from seamark.kafka_sink.transaction import CopyTrace, Stretch
+from seamark.kafka_sink.transaction import DeliveredRange, DeliveryTrace
 
 CLAIM = Claim("plan", task=1, part="000000-0")
 
@@ -39,7 +39,7 @@ class Rows:
             for source, some in groupby(own, key=lambda one: one[1][1]):
                 rows, parts = zip(*some, strict=True)
                 offsets, hashes = (array("q", [part[column] for part in parts]) for column in (2, 3))
-                yield Stretch(target, source, (rows[0], rows[-1]), offsets=offsets, hashes=hashes)
+                yield DeliveredRange(target, source, (rows[0], rows[-1]), offsets=offsets, hashes=hashes)
 
     def spans(self):
         return [SourceSpan(source, target, 1, first=offset, last=offset) for target, source, offset, _ in self.found]
@@ -60,7 +60,7 @@ class Broker:
         self.reported = []
 
     def task(self, **settings):
-        trace = CopyTrace(4)
+        trace = DeliveryTrace(4)
         return ExactTask(
             TaskSettings({}, reader={}, **settings),
             CLAIM,
@@ -224,7 +224,7 @@ def test_something_in_between_has_everything_written_again_with_a_report_for_eac
 def test_something_in_between_that_comes_again_cuts_a_run():
     broker = Broker()
     broker.foreign_at = 4
-    trace = CopyTrace(1, is_thorough=True)
+    trace = DeliveryTrace(1, is_thorough=True)
     trace.begin()
     reported = trace.add(LONG[0])
     FakeProducer(broker, trace).produce(LONG[0], deadline=0, reported=reported)
@@ -240,7 +240,7 @@ def test_something_in_between_that_comes_again_cuts_a_run():
 
 
 def test_something_between_two_pieces_cuts_a_run_without_more_reports():
-    trace = CopyTrace(1)
+    trace = DeliveryTrace(1)
     trace.begin()
     for piece in (Rows(((0, 3, 10, 1), (0, 3, 12, 2), (0, 3, 13, 4))), Rows(((0, 3, 14, 8), (0, 3, 15, 16)))):
         trace.add(piece)
@@ -264,7 +264,7 @@ def test_transaction_too_large_to_be_kept_is_left_to_the_next_attempt():
 
 
 def test_reports_that_are_missing_are_no_run():
-    trace = CopyTrace(1)
+    trace = DeliveryTrace(1)
     trace.add(Rows(((0, 3, 10, 1), (0, 3, 12, 2))))
     trace.note(0, 0)
     with pytest.raises(RefusedError, match="other records than were sent") as caught:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.kafka_sink.routing import Placement, Routing, Rule, probe_samples, suggest_routing
+from seamark.kafka_sink.routing import Partitioner, Placement, Routing, probe_samples, suggest_routing
 
 KEYS = [f"key-{number}".encode() for number in range(300)]
 
@@ -18,7 +18,7 @@ def place(rule, partitions, keys=KEYS):
     return [(routing.choose(key, source=0), key) for key in keys]
 
 
-@pytest.mark.parametrize("rule", [Rule.MURMUR2, Rule.CRC32])
+@pytest.mark.parametrize("rule", [Partitioner.MURMUR2, Partitioner.CRC32])
 @pytest.mark.parametrize("partitions", [2, 6, 12, 100])
 def test_pure_rule_is_told_with_its_counts(rule, partitions):
     probe = probe_samples([*place(rule, partitions), (1, None)], partitions=partitions)
@@ -30,7 +30,7 @@ def test_pure_rule_is_told_with_its_counts(rule, partitions):
     assert suggest_routing(probe, targets=5) == Routing(rule, partitions, targets=5)
 
 
-@pytest.mark.parametrize("rule", [Rule.MURMUR2, Rule.CRC32])
+@pytest.mark.parametrize("rule", [Partitioner.MURMUR2, Partitioner.CRC32])
 @pytest.mark.parametrize(("before", "after"), [(6, 12), (5, 6), (1, 3), (3, 8), (4, 12)])
 def test_grown_topic_names_the_former_count(rule, before, after):
     probe = probe_samples(place(rule, before, KEYS[:150]) + place(rule, after, KEYS[150:]), partitions=after)
@@ -40,19 +40,21 @@ def test_grown_topic_names_the_former_count(rule, before, after):
 
 
 def test_grown_with_old_keys_only_in_the_sample():
-    probe = probe_samples(place(Rule.MURMUR2, 6), partitions=12)
+    probe = probe_samples(place(Partitioner.MURMUR2, 6), partitions=12)
     assert (probe.placement, probe.grown_from) == (Placement.GROWN, 6)
 
 
 def test_two_kinds_of_producers_are_mixed():
-    probe = probe_samples(place(Rule.MURMUR2, 12, KEYS[:220]) + place(Rule.CRC32, 12, KEYS[220:]), partitions=12)
-    assert (probe.placement, probe.rule) == (Placement.MIXED, Rule.MURMUR2)
+    probe = probe_samples(
+        place(Partitioner.MURMUR2, 12, KEYS[:220]) + place(Partitioner.CRC32, 12, KEYS[220:]), partitions=12
+    )
+    assert (probe.placement, probe.rule) == (Placement.MIXED, Partitioner.MURMUR2)
     assert suggest_routing(probe, targets=6) is None
 
 
 def test_a_few_misplaced_keys_make_no_growth():
-    stray = [(part, key) for (_, key), part in zip(place(Rule.MURMUR2, 12, KEYS[:3]), (1, 2, 3), strict=True)]
-    probe = probe_samples(place(Rule.MURMUR2, 12) + stray, partitions=12)
+    stray = [(part, key) for (_, key), part in zip(place(Partitioner.MURMUR2, 12, KEYS[:3]), (1, 2, 3), strict=True)]
+    probe = probe_samples(place(Partitioner.MURMUR2, 12) + stray, partitions=12)
     assert probe.placement is Placement.MIXED
 
 
@@ -64,19 +66,19 @@ def test_explicit_partitions_are_unknown():
 
 @pytest.mark.parametrize("keys", [KEYS[:1], KEYS[:3], [KEYS[0]] * 500])
 def test_too_few_keys_prove_nothing(keys):
-    probe = probe_samples(place(Rule.MURMUR2, 12, keys), partitions=12)
+    probe = probe_samples(place(Partitioner.MURMUR2, 12, keys), partitions=12)
     assert probe.placement is Placement.UNKNOWN
     assert suggest_routing(probe, targets=6) is None
 
 
 def test_one_partition_tells_nothing():
-    assert probe_samples(place(Rule.MURMUR2, 1), partitions=1).placement is Placement.UNKNOWN
+    assert probe_samples(place(Partitioner.MURMUR2, 1), partitions=1).placement is Placement.UNKNOWN
 
 
 def test_without_keys_partitions_stay_together():
     probe = probe_samples([(number % 6, None) for number in range(50)], partitions=6)
     assert probe.placement is Placement.KEYLESS
-    assert suggest_routing(probe, targets=4) == Routing(Rule.MURMUR2, 6, targets=4)
+    assert suggest_routing(probe, targets=4) == Routing(Partitioner.MURMUR2, 6, targets=4)
     assert "no record has a key (50 records seen, 50 without a key" in probe.words
 
 
@@ -87,7 +89,7 @@ def test_no_sample_is_keyless_and_says_so():
 
 def test_empty_keys_are_no_evidence_for_crc32():
     # librdkafka's default spreads them.
-    probe = probe_samples([*place(Rule.CRC32, 6), (3, b""), (4, b"")], partitions=6)
+    probe = probe_samples([*place(Partitioner.CRC32, 6), (3, b""), (4, b"")], partitions=6)
     assert probe.placement is Placement.CRC32
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from seamark.errors import UsageError
 from seamark.kafka.partitioner import choose_partition
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 
 SHAPES = [(12, 6), (6, 12), (12, 8), (6, 5), (8, 3), (6, 6), (8, 12), (100, 30), (3, 7), (1, 4), (4, 1)]
 KEYS = [f"key-{number}".encode() for number in range(4000)]
@@ -30,22 +30,24 @@ def native_crc32(key, partitions):
 
 @given(st.binary(min_size=1, max_size=60), st.integers(1, 500))
 def test_crc32_is_what_librdkafka_does(key, partitions):
-    assert Routing(Rule.CRC32, 1, partitions).choose(key, source=0) == native_crc32(key, partitions)
+    assert Routing(Partitioner.CRC32, 1, partitions).choose(key, source=0) == native_crc32(key, partitions)
 
 
 @given(st.binary(max_size=60), st.integers(1, 500))
 def test_murmur2_is_what_java_does(key, partitions):
-    assert Routing(Rule.MURMUR2, 1, partitions).choose(key, source=0) == choose_partition(key, partitions=partitions)
+    assert Routing(Partitioner.MURMUR2, 1, partitions).choose(key, source=0) == choose_partition(
+        key, partitions=partitions
+    )
 
 
 def test_crc32_keeps_empty_keys_where_consistent_puts_them():
     # `consistent` has them all in 0, `consistent_random` anywhere: both are served by the rule for missing keys.
     assert native_crc32(b"", 6) == 0
-    assert Routing(Rule.CRC32, 6, 4).choose(b"", source=0) == native_crc32(b"", 4)
-    assert Routing(Rule.CRC32, 6, 4).choose(b"", source=5) == 1
+    assert Routing(Partitioner.CRC32, 6, 4).choose(b"", source=0) == native_crc32(b"", 4)
+    assert Routing(Partitioner.CRC32, 6, 4).choose(b"", source=5) == 1
 
 
-@pytest.mark.parametrize("rule", [Rule.MURMUR2, Rule.CRC32])
+@pytest.mark.parametrize("rule", [Partitioner.MURMUR2, Partitioner.CRC32])
 @pytest.mark.parametrize(("sources", "targets"), SHAPES)
 def test_graph_is_exactly_what_keys_do(rule, sources, targets):
     routing = Routing(rule, sources, targets)
@@ -65,7 +67,7 @@ def test_graph_is_exactly_what_keys_do(rule, sources, targets):
 def routings(draw):
     sources = draw(st.integers(1, 40))
     modulus = draw(st.sampled_from([number for number in range(1, sources + 1) if sources % number == 0]))
-    return Routing(draw(st.sampled_from(Rule)), sources, draw(st.integers(1, 40)), modulus=modulus)
+    return Routing(draw(st.sampled_from(Partitioner)), sources, draw(st.integers(1, 40)), modulus=modulus)
 
 
 @given(routings())
@@ -83,7 +85,7 @@ def test_records_without_a_key_stay_within_the_graph(routing, source):
     assert routing.feeds(source % routing.sources, target=chosen)
 
 
-@pytest.mark.parametrize("rule", [Rule.MURMUR2, Rule.CRC32])
+@pytest.mark.parametrize("rule", [Partitioner.MURMUR2, Partitioner.CRC32])
 @pytest.mark.parametrize(("before", "sources", "targets"), [(6, 12, 6), (4, 12, 8), (6, 9, 12), (5, 6, 3), (3, 12, 24)])
 def test_graph_of_a_grown_topic_is_exactly_what_keys_do(rule, before, sources, targets):
     routing = Routing(rule, sources, targets, modulus=gcd(before, sources))
@@ -108,28 +110,28 @@ def test_graph_of_a_grown_topic_is_exactly_what_keys_do(rule, before, sources, t
     ],
 )
 def test_shapes_of_the_issue(shape, lanes, shuffle):
-    routing = Routing(Rule.MURMUR2, *shape)
+    routing = Routing(Partitioner.MURMUR2, *shape)
     assert (routing.lanes, routing.needs_shuffle) == (lanes, shuffle)
 
 
 def test_explicit_partitions_keep_their_number():
-    routing = Routing(Rule.PARTITION, 6, 8)
+    routing = Routing(Partitioner.PARTITION, 6, 8)
     assert [routing.choose(b"any", source=source) for source in range(6)] == [0, 1, 2, 3, 4, 5]
     assert routing.sources_of(7) == ()
     assert not routing.needs_shuffle
 
 
 def test_a_loose_routing_lets_any_source_feed_any_target():
-    routing = Routing(Rule.MURMUR2, 6, 12, modulus=1)
+    routing = Routing(Partitioner.MURMUR2, 6, 12, modulus=1)
     assert routing.targets_of(3) == tuple(range(12))
     assert routing.needs_shuffle
 
 
 def test_no_topic_has_no_partition():
     with pytest.raises(UsageError, match="at least one partition, not 0"):
-        Routing(Rule.MURMUR2, 6, 0)
+        Routing(Partitioner.MURMUR2, 6, 0)
     with pytest.raises(UsageError, match="4 is no divisor of 6"):
-        Routing(Rule.MURMUR2, 6, 5, modulus=4)
+        Routing(Partitioner.MURMUR2, 6, 5, modulus=4)
 
 
 @given(routings())
@@ -149,7 +151,7 @@ def test_routing_survives_json(routing):
     ],
 )
 def test_a_changed_routing_is_refused(change, cause):
-    data = Routing(Rule.MURMUR2, 6, 5).to_dict() | change
+    data = Routing(Partitioner.MURMUR2, 6, 5).to_dict() | change
     with pytest.raises(UsageError) as caught:
         Routing.from_dict(data)
     assert cause in caught.value.cause

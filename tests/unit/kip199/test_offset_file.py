@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from seamark.changes.outcome import Silent
-from seamark.changes.run import Settler
+from seamark.changes.outcome import SilentProgress
+from seamark.changes.run import OutcomeResolver
 from seamark.changes.step import Observed, Outcome, build_step
 from seamark.changes.timing import ChangeTiming
 from seamark.errors import RefusedError, UnknownOutcomeError, UnsettledError
@@ -91,7 +91,7 @@ def test_another_file_by_the_same_name_is_refused():
 
 def settle(world):
     intent = STEP.intend(world)
-    return lambda: Settler(world, timing=ChangeTiming(), progress=Silent()).settle(
+    return lambda: OutcomeResolver(world, timing=ChangeTiming(), progress=SilentProgress()).settle(
         STEP, intent, unknown=UnknownOutcomeError("the process was killed"), quiet_at=world.time + 120
     )
 

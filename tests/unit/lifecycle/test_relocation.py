@@ -6,11 +6,11 @@ import pytest
 
 from seamark.changes.plan import Plan
 from seamark.connectors.config import DesiredConnector
-from seamark.core.files import Place as SpecPlace
+from seamark.core.files import FileLocation as SpecPlace
 from seamark.core.offsets import Offset
 from seamark.errors import RefusedError, RejectedError, StalePlanError, UnsupportedError
 from seamark.kafka.model import HeldRecord
-from seamark.lifecycle.relocate import CarryOffsets, VerifyCarried, build_carried
+from seamark.lifecycle.relocate import CopyOffsetRecords, VerifyCopiedRecords, build_carried
 from seamark.offsets.model import TopicHolding
 from seamark.specs.model import Spec
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register
@@ -277,10 +277,10 @@ def test_two_spellings_of_a_key_both_go_along():
 
 
 def test_verify_names_what_differs(place):
-    step = VerifyCarried("game", "fs", "offsets", "mine")
+    step = VerifyCopiedRecords("game", "fs", "offsets", "mine")
     with pytest.raises(RefusedError, match="does not hold what topic offsets does"):
         step.perform(place.fleet._world, None)
-    carry = CarryOffsets("game", "fs", "offsets", "mine")
+    carry = CopyOffsetRecords("game", "fs", "offsets", "mine")
     place.game.states["fs"] = "STOPPED"
     carry.perform(place.fleet._world, carry.intend(place.fleet._world))
     assert step.perform(place.fleet._world, None) == "1 offset"
@@ -290,7 +290,7 @@ def test_verify_names_what_differs(place):
 
 
 def test_nothing_is_carried_while_the_source_runs(place):
-    carry = CarryOffsets("game", "fs", "offsets", "mine")
+    carry = CopyOffsetRecords("game", "fs", "offsets", "mine")
     place.game.states["fs"] = "STOPPED"
     intent = carry.intend(place.fleet._world)
     held = len(place.scans["mine"].read_newest().records)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from seamark.offsets.codec.verdicts import Anomaly
 from seamark.offsets.codec.verdicts import KeyVerdict as K
-from seamark.offsets.codec.verdicts import Oddity
 from seamark.offsets.codec.verdicts import ValueVerdict as V
 from tests.unit.offsets.listing import Listing
 
@@ -26,7 +26,7 @@ class Dirty:
     key_verdict: K
     value_verdict: V
     listing: Listing
-    oddities: frozenset[Oddity] = frozenset()
+    oddities: frozenset[Anomaly] = frozenset()
     # The Connect of 3.5 has an older Jackson: no limits, no leading zeros, surrogates in raw UTF-8.
     only_newer: bool = False
 
@@ -72,18 +72,18 @@ GOOD_KEYS = [
     _key("double-of-python", b'["dirty",{"x":10000000000.0,"case":"ID"}]', K.GOOD, NULL),
     _key("double-minus-zero", b'["dirty",{"x":-0.0,"case":"ID"}]', K.GOOD, NULL),
     _key("double-beyond", b'["dirty",{"x":1e400,"case":"ID"}]', K.GOOD, NULL),
-    _key("number-beyond-64-bits", b'["dirty",{"x":12345678901234567890,"case":"ID"}]', K.GOOD, NULL, Oddity.WRAPPED),
+    _key("number-beyond-64-bits", b'["dirty",{"x":12345678901234567890,"case":"ID"}]', K.GOOD, NULL, Anomaly.WRAPPED),
     _key("null-field", b'["dirty",{"x":null,"case":"ID"}]', K.GOOD, OFFSET),
     _key("true-field", b'["dirty",{"x":true,"case":"ID"}]', K.GOOD, OFFSET),
     _key("empty-name-of-field", b'["dirty",{"":1,"case":"ID"}]', K.GOOD, OFFSET),
-    _key("field-twice", b'["dirty",{"case":"x","case":"ID"}]', K.GOOD, NULL, Oddity.DUPLICATE),
-    _key("text-behind", b'["dirty",{"case":"ID"}] and more', K.GOOD, NULL, Oddity.TRAILING),
-    _key("bracket-behind", b'["dirty",{"case":"ID"}]]', K.GOOD, NULL, Oddity.TRAILING),
-    _key("bytes-behind", b'["dirty",{"case":"ID"}]\xff\x00', K.GOOD, NULL, Oddity.TRAILING),
-    _key("utf-8-mark", b'\xef\xbb\xbf["dirty",{"case":"ID"}]', K.GOOD, NULL, Oddity.ENCODING),
-    _key("utf-16", _wide('["dirty",{"case":"utf-16"}]', "utf-16"), K.GOOD, NULL, Oddity.ENCODING),
-    _key("utf-32", _wide('["dirty",{"case":"utf-32"}]', "utf-32-be"), K.GOOD, NULL, Oddity.ENCODING),
-    _key("overlong-utf-8", b'["dirty",{"case":"ID","x":"\xc1\xa1"}]', K.GOOD, NULL, Oddity.ENCODING),
+    _key("field-twice", b'["dirty",{"case":"x","case":"ID"}]', K.GOOD, NULL, Anomaly.DUPLICATE),
+    _key("text-behind", b'["dirty",{"case":"ID"}] and more', K.GOOD, NULL, Anomaly.TRAILING),
+    _key("bracket-behind", b'["dirty",{"case":"ID"}]]', K.GOOD, NULL, Anomaly.TRAILING),
+    _key("bytes-behind", b'["dirty",{"case":"ID"}]\xff\x00', K.GOOD, NULL, Anomaly.TRAILING),
+    _key("utf-8-mark", b'\xef\xbb\xbf["dirty",{"case":"ID"}]', K.GOOD, NULL, Anomaly.ENCODING),
+    _key("utf-16", _wide('["dirty",{"case":"utf-16"}]', "utf-16"), K.GOOD, NULL, Anomaly.ENCODING),
+    _key("utf-32", _wide('["dirty",{"case":"utf-32"}]', "utf-32-be"), K.GOOD, NULL, Anomaly.ENCODING),
+    _key("overlong-utf-8", b'["dirty",{"case":"ID","x":"\xc1\xa1"}]', K.GOOD, NULL, Anomaly.ENCODING),
 ]
 BAD_KEYS = [
     _key("no-key", None, K.NO_KEY, ABSENT),
@@ -132,16 +132,16 @@ VALUES = [
     _value("tombstone", None, V.TOMBSTONE, ABSENT),
     _value("empty-value", b"", V.NULL, NULL),
     _value("value-null", b"null", V.NULL, NULL),
-    _value("value-null-and-more", b"null and more", V.NULL, NULL, Oddity.TRAILING),
+    _value("value-null-and-more", b"null and more", V.NULL, NULL, Anomaly.TRAILING),
     _value("value-of-nullx", b"nullx", V.NOT_JSON, ABSENT),
     _value("value-empty-map", b"{}", V.GOOD, OFFSET),
     _value("value-with-spaces", b'{ "position" : 8 }', V.GOOD, OFFSET),
     _value("value-of-null-field", b'{"position":null}', V.GOOD, OFFSET),
     _value("value-of-a-double", b'{"position":8.0}', V.GOOD, OFFSET),
     _value("value-of-a-text", b'{"position":"8"}', V.GOOD, OFFSET),
-    _value("value-wrapped", b'{"position":18446744073709551615}', V.GOOD, OFFSET, Oddity.WRAPPED),
-    _value("value-twice", b'{"position":1,"position":8}', V.GOOD, OFFSET, Oddity.DUPLICATE),
-    _value("value-and-more", b'{"position":8}}', V.GOOD, OFFSET, Oddity.TRAILING),
+    _value("value-wrapped", b'{"position":18446744073709551615}', V.GOOD, OFFSET, Anomaly.WRAPPED),
+    _value("value-twice", b'{"position":1,"position":8}', V.GOOD, OFFSET, Anomaly.DUPLICATE),
+    _value("value-and-more", b'{"position":8}}', V.GOOD, OFFSET, Anomaly.TRAILING),
     _value("value-not-json", b"position=8", V.NOT_JSON, ABSENT),
     _value("value-cut-off", b'{"position":', V.NOT_JSON, ABSENT),
     _value("value-bytes", b"\x00\x00\x00\x08", V.NOT_JSON, ABSENT),

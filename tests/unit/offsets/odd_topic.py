@@ -16,7 +16,7 @@ HOME, ASIDE, FARTHER = (home(KEY), (home(KEY) + 1) % PARTITIONS, (home(KEY) + 2)
 PARTITION = {"table": "a"}
 
 
-class World(MethodPorts):
+class Environment(MethodPorts):
     """A topic as a log, and a connector that is stopped or not."""
 
     def __init__(self, *records):

@@ -19,7 +19,7 @@ from seamark.offsets.codec.codec import (
     encode_rest_key,
     encode_value,
 )
-from seamark.offsets.codec.verdicts import KeyVerdict, Oddity, ValueVerdict
+from seamark.offsets.codec.verdicts import Anomaly, KeyVerdict, ValueVerdict
 from tests.unit.offsets.dirty import CASES
 from tests.unit.offsets.listing import Listing, foretell_listing
 
@@ -86,7 +86,7 @@ def test_value_is_spelled_as_by_jackson(value, spelled):
 
 def test_integer_beyond_64_bits_wraps_in_silence_and_is_named():
     decoded = decode_value(b'{"v":12345678901234567890}')
-    assert (decoded.offset, decoded.oddities) == ({"v": -6101065172474983726}, (Oddity.WRAPPED,))
+    assert (decoded.offset, decoded.oddities) == ({"v": -6101065172474983726}, (Anomaly.WRAPPED,))
 
 
 def test_whole_numbers_and_decimals_stay_apart():

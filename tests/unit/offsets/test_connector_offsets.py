@@ -66,15 +66,15 @@ def read(*stores):
 @pytest.mark.parametrize("key", [OWN_KEY, REST_KEY])
 def test_one_record_of_a_tasks_spelling_is_certain(key):
     found = read(Store("connect-offsets", (key, HOME)))
-    assert (found.doubt, found.is_stray, found.offset) == ("", False, {})
+    assert (found.ambiguity, found.is_stray, found.offset) == ("", False, {})
     assert [record.key for record in found.records] == [key]
 
 
 def test_record_that_no_task_reads_is_a_doubt():
     found = read(Store("connect-offsets", (SPACED_KEY, HOME)))
-    assert "never read" in found.doubt
+    assert "never read" in found.ambiguity
     beside = read(Store("connect-offsets", (SPACED_KEY, HOME), (REST_KEY, HOME)))
-    assert beside.doubt == ""
+    assert beside.ambiguity == ""
     assert beside.records[0].key == REST_KEY
 
 
@@ -85,13 +85,13 @@ def test_record_on_another_partition_is_a_stray():
 
 def test_topic_of_its_own_that_is_not_made_yet_holds_nothing():
     found = read(Store("own"), Store("connect-offsets", (REST_KEY, HOME)))
-    assert (found.offset, found.doubt) == (None, "")
+    assert (found.offset, found.ambiguity) == (None, "")
     assert [record.topic for record in found.records] == ["connect-offsets"]
 
 
 def test_key_that_rest_does_not_spell_so_is_a_doubt_where_only_the_workers_have_it():
     """A write to the workers' topic alone would never be read."""
-    assert "workers' topic alone" in read(Store("own"), Store("connect-offsets", (OWN_KEY, HOME))).doubt
+    assert "workers' topic alone" in read(Store("own"), Store("connect-offsets", (OWN_KEY, HOME))).ambiguity
 
 
 def test_group_of_a_sink_is_looked_at_in_the_cluster_that_it_reads_from():

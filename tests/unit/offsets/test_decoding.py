@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.kafka.model import Place, WholeRecord
+from seamark.kafka.model import RecordLocation, WholeRecord
 from seamark.offsets.codec.converter_faults import Decoder, DoubtError, SinkStage, find_json_fault
 
 CONNECT = "org.apache.kafka.connect"
 
 
 def record(key=None, value=None, headers=()):
-    return WholeRecord(Place("t", 0, 0), 0, key, value, headers)
+    return WholeRecord(RecordLocation("t", 0, 0), 0, key, value, headers)
 
 
 def decoder(key="storage.StringConverter", value="storage.StringConverter", worker=None, **more):

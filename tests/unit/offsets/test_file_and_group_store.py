@@ -8,7 +8,7 @@ from seamark.core.readings import Reading
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnreachableError
 from seamark.kafka.groups import Committed, GroupOffsets
 from seamark.offsets.codec.java_map import write_java_map
-from seamark.offsets.model import OffsetOddity
+from seamark.offsets.model import OffsetAnomaly
 from seamark.offsets.stores.file import FileStore
 from seamark.offsets.stores.stores import GroupStore
 
@@ -40,7 +40,7 @@ def test_variants_in_a_file_are_named(tmp_path):
     spaced = b'["fs", {"filename": "/in"}]'
     reading = write(tmp_path / "o", (spaced, b'{"position":4}'), (FS, b'{"position":8}')).read()
     assert reading.offsets[0].offset == {"position": 8}
-    assert OffsetOddity.VARIANTS in {found.oddity for found in reading.findings}
+    assert OffsetAnomaly.VARIANTS in {found.anomaly for found in reading.findings}
 
 
 def test_a_file_that_was_cut_off_is_refused(tmp_path):

@@ -10,13 +10,13 @@ from seamark.core.offsets import Offset
 from seamark.core.refs import ConnectorType
 from seamark.errors import DeadlineError, RefusedError
 from seamark.offsets.model import WriteRoute
-from seamark.offsets.quiesce import Kept, build_kept
-from seamark.offsets.write.guards import ProveStopped, VerifyOffsets
+from seamark.offsets.quiesce import ConnectorSnapshot, build_snapshot
+from seamark.offsets.write.guards import CheckStopped, VerifyOffsets
 from tests.step_list import surround
 from tests.unit.offsets.test_offset_steps import A, Bench, write
 
 CONFIG = {"connector.class": "x.Source", "topic": "orders"}
-KEPT = Kept(ConnectorType.SOURCE, CONFIG)
+KEPT = ConnectorSnapshot(ConnectorType.SOURCE, CONFIG)
 
 
 def bench(**held):
@@ -26,7 +26,7 @@ def bench(**held):
 
 
 def test_its_name_is_no_part_of_what_is_kept():
-    assert build_kept(Connector("orders", "sim", ConnectorType.SOURCE, {"name": "orders", **CONFIG})) == KEPT
+    assert build_snapshot(Connector("orders", "sim", ConnectorType.SOURCE, {"name": "orders", **CONFIG})) == KEPT
 
 
 class TestWhileItIsGone:
@@ -64,22 +64,22 @@ class TestWhileItIsGone:
 
     def test_it_must_be_gone_for_a_while_and_in_no_workers_hands(self):
         world = self.gone()
-        ProveStopped("sim", "orders", kept=KEPT).perform(world, None)
+        CheckStopped("sim", "orders", kept=KEPT).perform(world, None)
         assert world.time >= 6
         world.holders = ("http://w1:8083",)
         world.moments[world.time + 20] = lambda: setattr(world, "holders", ())
         began_at = world.time
-        ProveStopped("sim", "orders", kept=KEPT).perform(world, None)
+        CheckStopped("sim", "orders", kept=KEPT).perform(world, None)
         assert world.time >= began_at + 26
         world.holders = ("http://w1:8083",)
         with pytest.raises(DeadlineError) as caught:
-            ProveStopped("sim", "orders", kept=KEPT).perform(world, None)
+            CheckStopped("sim", "orders", kept=KEPT).perform(world, None)
         assert "w1:8083 still has connector/sim/orders in hand" in caught.value.cause
 
     def test_who_creates_it_meanwhile_is_not_waited_for(self):
         world = bench()
         with pytest.raises(RefusedError, match="is there, and must not be"):
-            ProveStopped("sim", "orders", kept=KEPT).perform(world, None)
+            CheckStopped("sim", "orders", kept=KEPT).perform(world, None)
 
     def test_every_step_comes_back_from_a_plan(self):
         written = write((A, None), route=WriteRoute.GROUP, kept=KEPT)

@@ -12,7 +12,7 @@ from seamark.core.offsets import Offset
 from seamark.core.readings import Reading
 from seamark.core.refs import ConnectorType
 from seamark.errors import AuthorizationError, RefusedError
-from seamark.offsets.move.sources import SavedTopics
+from seamark.offsets.move.sources import ExportedTopicIds
 from seamark.offsets.read.export_file import write_export
 from tests.unit.fleet.living import SINK_CONFIG
 from tests.unit.offsets.moving import Leaping, Place
@@ -83,7 +83,7 @@ def test_every_verb_says_that_an_id_can_not_be_read(verb, place, file, monkeypat
         return Reading((), {name: AuthorizationError(f"not allowed to DESCRIBE topic {name}") for name in names})
 
     # Only the ids can't be read: what else is asked of the topics is answered.
-    monkeypatch.setattr(SavedTopics, "_read", lambda _, kafka: deny(["t"]))
+    monkeypatch.setattr(ExportedTopicIds, "_read", lambda _, kafka: deny(["t"]))
     assert read(["t"]).items
     notes = " ".join(verb(file).plan.notes)
     assert "nobody can tell whether t is still the topic that the file speaks of: not allowed to DESCRIBE" in notes
@@ -115,7 +115,7 @@ def test_an_export_that_does_not_tell_an_id_is_told_and_bare_json_is_not(place, 
 def guard(ids, *, kafka, config=None):
     connector = Connector("lake", "game", ConnectorType.SINK, {**SINK_CONFIG, **(config or {})}, None)
     offsets = [Offset({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 1})]
-    return SavedTopics(ids, kafka=kafka).refuse_other("game/lake", offsets, connector)
+    return ExportedTopicIds(ids, kafka=kafka).refuse_other("game/lake", offsets, connector)
 
 
 def test_a_sink_on_another_cluster_is_not_held_against_a_namesake(place):

@@ -8,14 +8,14 @@ from seamark.changes.step import Intent, Observed
 from seamark.connect.model import State
 from seamark.errors import RefusedError, UnknownOutcomeError
 from seamark.kafka.model import HeldRecord
-from seamark.offsets.repair.action import MendOffsets, VerifyMended
-from seamark.offsets.repair.rules import MendRule, settle_rule
-from tests.unit.offsets.odd_topic import ASIDE, FARTHER, HOME, KEY, PARTITION, World, home
+from seamark.offsets.repair.action import RepairRecords, VerifyRepaired
+from seamark.offsets.repair.rules import RepairRule, settle_rule
+from tests.unit.offsets.odd_topic import ASIDE, FARTHER, HOME, KEY, PARTITION, Environment, home
 
 AT_HOME, STRAY = HeldRecord("t", HOME, KEY, b'{"p":2}'), HeldRecord("t", ASIDE, KEY, b'{"p":9}')
-RULE = MendRule(PARTITION, HOME, KEY)
-MEND = MendOffsets("game", "orders", "t", (RULE,))
-VERIFY = VerifyMended("game", "orders", "t", (settle_rule(RULE, home),))
+RULE = RepairRule(PARTITION, HOME, KEY)
+MEND = RepairRecords("game", "orders", "t", (RULE,))
+VERIFY = VerifyRepaired("game", "orders", "t", (settle_rule(RULE, home),))
 
 
 def perform(step, world):
@@ -27,7 +27,7 @@ def perform(step, world):
 
 
 def test_a_stray_and_a_tombstone_get_the_value_of_home_and_are_put_back():
-    world = World(AT_HOME, STRAY, HeldRecord("t", FARTHER, KEY))
+    world = Environment(AT_HOME, STRAY, HeldRecord("t", FARTHER, KEY))
     with pytest.raises(RefusedError, match="are not what they should be"):
         VERIFY.perform(world, Intent(None, None))
     intent = perform(MEND, world)
@@ -41,13 +41,13 @@ def test_a_stray_and_a_tombstone_get_the_value_of_home_and_are_put_back():
 
 
 def test_what_a_running_task_stored_until_its_stop_counts():
-    world = World(AT_HOME, STRAY, HeldRecord("t", HOME, KEY, b'{"p":3}'))
+    world = Environment(AT_HOME, STRAY, HeldRecord("t", HOME, KEY, b'{"p":3}'))
     perform(MEND, world)
     assert world.held()[HOME, KEY] == b'{"p":3}'
 
 
 def test_a_running_connector_is_not_written_under():
-    world = World(AT_HOME, STRAY)
+    world = Environment(AT_HOME, STRAY)
     intent = MEND.intend(world)
     world.state = State.RUNNING
     with pytest.raises(RefusedError, match="is not stopped"):
@@ -55,8 +55,8 @@ def test_a_running_connector_is_not_written_under():
 
 
 def test_one_half_that_was_written_is_unknown_and_in_between():
-    world = World(AT_HOME, STRAY)
-    step = MendOffsets("game", "orders", "t", (MendRule(PARTITION, ASIDE, KEY, said=True),))
+    world = Environment(AT_HOME, STRAY)
+    step = RepairRecords("game", "orders", "t", (RepairRule(PARTITION, ASIDE, KEY, said=True),))
     world.write([HeldRecord("t", FARTHER, KEY, b'{"p":4}')])
     intent = step.intend(world)
     world.breaks_after = 2

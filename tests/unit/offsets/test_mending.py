@@ -6,7 +6,7 @@ import pytest
 
 from seamark.errors import RefusedError
 from seamark.kafka.model import HeldRecord, RawRecord
-from seamark.offsets.repair.rules import NEWEST, MendRule, build_mended, choose_record, is_odd, settle_rule
+from seamark.offsets.repair.rules import NEWEST, RepairRule, build_mended, choose_record, is_odd, settle_rule
 from seamark.offsets.stores.topic import build_home, build_reading
 
 PARTITIONS = 5
@@ -42,7 +42,7 @@ def written(mended):
 
 
 def rule_of(key, off=0, *, said=False):
-    return MendRule(PARTITION, aside(key, off), key, said=said)
+    return RepairRule(PARTITION, aside(key, off), key, said=said)
 
 
 def test_a_single_record_at_home_is_not_odd():

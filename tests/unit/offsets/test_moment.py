@@ -16,7 +16,7 @@ from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageE
 from seamark.kafka.groups import Committed
 from seamark.offsets.exports import OffsetExport, OwnerExport
 from seamark.offsets.read.export_file import build_document, write_export
-from seamark.offsets.restore.observations import build_sightings, read_exports
+from seamark.offsets.restore.observations import build_observations, read_exports
 from seamark.offsets.write.steps import WriteOffsets
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.offsets.moving import Place
@@ -266,7 +266,7 @@ def test_a_write_that_was_repeated_is_no_word_on_the_half_of_it():
         SimpleNamespace(kind=kind, body=body, at=f"2023-11-14T22:00:0{number}Z", change="c")
         for number, (kind, body) in enumerate(bodies)
     ]
-    seen = [(one.offset, one.at_ms) for _, one in build_sightings(entries)]
+    seen = [(one.offset, one.at_ms) for _, one in build_observations(entries)]
     first = round(datetime(2023, 11, 14, 22, 0, 1, tzinfo=UTC).timestamp() * 1000)
     assert seen == [({"position": 8}, first), ({"position": 4}, first + 2000)]
 

@@ -19,18 +19,18 @@ from seamark.errors import (
     UsageError,
 )
 from seamark.kafka.groups import Committed
-from seamark.offsets.exports import Difference
+from seamark.offsets.exports import DifferenceKind
 from seamark.offsets.read.export import build_comparison, read_side
 from seamark.offsets.read.export_file import check_export, read_export, write_export
 from tests.unit.fleet.builders import connector, sink
-from tests.unit.offsets.test_offsets import FILE, OWN, SINK_OFFSET, World, fs, topic
+from tests.unit.offsets.test_offsets import FILE, OWN, SINK_OFFSET, Environment, fs, topic
 
 SPACED = b'["fs", {"filename": "/tmp/in.txt"}]'
 
 
 def make_world():
     scan = topic(fs(4), fs(8), fs(1, "gone"), (("dead", {"k": 1}), {"v": 1}), (("dead", {"k": 1}), None))
-    return World(connector("fs"), sink("lake"), topics=[scan], groups={"connect-lake": {("t", 0): Committed(5)}})
+    return Environment(connector("fs"), sink("lake"), topics=[scan], groups={"connect-lake": {("t", 0): Committed(5)}})
 
 
 def by_owner(export):
@@ -65,10 +65,10 @@ def test_it_must_be_said_whose(owners, everything):
 
 
 def test_an_own_topic_replaces_the_copy():
-    world = World(connector("fs", config=OWN), topics=[topic(fs(8), name="mine"), topic(fs(6))])
+    world = Environment(connector("fs", config=OWN), topics=[topic(fs(8), name="mine"), topic(fs(6))])
     export = world.fleet.offsets.export(everything=True)
     assert by_owner(export) == {"game/fs": (FILE,)}
-    assert [found.oddity for found in export.findings] == ["copy-differs"]
+    assert [found.anomaly for found in export.findings] == ["copy-differs"]
     assert export.owners[0].records[0].store == "topic mine"
 
 
@@ -83,7 +83,7 @@ def test_workers_that_are_down_leave_their_topic_readable():
 def test_a_value_that_nobody_can_read_is_a_record_and_no_offset():
     scan = topic(fs(8))
     scan.put(("fs", {"filename": "b"}), b"position=4")
-    (found,) = World(connector("fs"), topics=[scan]).fleet.offsets.export(["fs"]).owners
+    (found,) = Environment(connector("fs"), topics=[scan]).fleet.offsets.export(["fs"]).owners
     assert found.offsets == (FILE,)
     assert {record.value for record in found.records} == {b'{"position":8}', b"position=4"}
 
@@ -96,7 +96,7 @@ def file(tmp_path):
     path = tmp_path / "offsets.json"
     scan = topic(fs(8))
     scan.put(SPACED, {"position": 4})
-    world = World(connector("fs"), sink("lake"), topics=[scan], groups={"connect-lake": {("t", 0): Committed(5)}})
+    world = Environment(connector("fs"), sink("lake"), topics=[scan], groups={"connect-lake": {("t", 0): Committed(5)}})
     write_export(world.fleet.offsets.export(everything=True), path)
     return path
 
@@ -125,7 +125,7 @@ def test_each_offset_and_record_has_its_line(tmp_path):
     for text in ('}, {"partition": ', '"}, {"store": "', '\\"}, {"partition": \\'):
         scan.put(("fs", {"filename": text}), {"position": text})
     path = tmp_path / "o"
-    export = World(connector("fs"), topics=[scan]).fleet.offsets.export(["fs"])
+    export = Environment(connector("fs"), topics=[scan]).fleet.offsets.export(["fs"])
     write_export(export, path)
     back, problems = read_export(path)
     assert (problems, by_owner(back)) == ((), by_owner(export))
@@ -214,14 +214,14 @@ def test_offsets_that_no_record_says_are_named(file):
 
 
 def test_a_file_and_what_is_held_now(file):
-    world = World(
+    world = Environment(
         connector("fs"), sink("lake"), topics=[topic(fs(9))], groups={"connect-lake": {("t", 0): Committed(5)}}
     )
     found = world.fleet.offsets.compare(file)
     (one,) = found.differences
     assert (one.owner, one.difference, one.before, one.after) == (
         "game/fs",
-        Difference.CHANGED,
+        DifferenceKind.CHANGED,
         {"position": 8},
         {"position": 9},
     )
@@ -229,9 +229,9 @@ def test_a_file_and_what_is_held_now(file):
 
 
 def test_a_connector_that_is_gone_is_compared_with_what_it_left(file):
-    world = World(topics=[topic(fs(8))])
+    world = Environment(topics=[topic(fs(8))])
     (one,) = world.fleet.offsets.compare(file).differences
-    assert (one.owner, one.difference) == ("game/lake", Difference.REMOVED)
+    assert (one.owner, one.difference) == ("game/lake", DifferenceKind.REMOVED)
 
 
 def test_added_removed_and_types():
@@ -239,9 +239,9 @@ def test_added_removed_and_types():
     b = {"c": (Offset({"k": 1}, {"v": 1.0}), Offset({"k": 3}, {"v": 1}))}
     found = build_comparison(a, b, names=("a", "b"))
     assert [(one.difference, dict(one.partition)) for one in found.differences] == [
-        (Difference.CHANGED, {"k": 1}),
-        (Difference.REMOVED, {"k": 2}),
-        (Difference.ADDED, {"k": 3}),
+        (DifferenceKind.CHANGED, {"k": 1}),
+        (DifferenceKind.REMOVED, {"k": 2}),
+        (DifferenceKind.ADDED, {"k": 3}),
     ]
 
 
@@ -263,7 +263,7 @@ def test_bare_json_is_a_side_and_a_spoiled_export_is_none(tmp_path, file):
 
 def test_history_is_a_timeline_over_partitions():
     scan = topic(fs(4), (("fs", {"filename": "b"}), {"position": 1}), fs(8), fs(None), fs(9, "other"))
-    entries = World(connector("fs"), topics=[scan]).fleet.offsets.history("fs")
+    entries = Environment(connector("fs"), topics=[scan]).fleet.offsets.history("fs")
     assert [entry.offset for entry in entries] == [{"position": 4}, {"position": 1}, {"position": 8}, None]
     times = [entry.evidence.timestamp_ms for entry in entries]
     assert times == sorted(times)

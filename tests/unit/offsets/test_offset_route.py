@@ -12,7 +12,7 @@ from seamark.core.refs import ConnectorType
 from seamark.errors import RefusedError
 from seamark.kafka.model import HeldRecord
 from seamark.offsets.codec.codec import encode_key, encode_rest_key
-from seamark.offsets.model import CompletedOffsets, HeldOffset, WriteRoute
+from seamark.offsets.model import CompletedOffsets, CurrentOffset, WriteRoute
 from seamark.offsets.write.action import choose_route as choose_any_route
 
 TWO = {"table": "public.orders", "protocol": "1"}
@@ -40,11 +40,11 @@ def choose_route(owner, found, offsets, *, has_rest=True, notes=()):
     return route.step
 
 
-def held(*keys, partition=TWO, topics=("connect-offsets",), doubt="", is_stray=False):
+def held(*keys, partition=TWO, topics=("connect-offsets",), ambiguity="", is_stray=False):
     records = tuple(
         HeldRecord(topic, 3, key, b'{"incrementing":9}') for topic in topics for key in keys if key is not None
     )
-    return HeldOffset(partition, {"incrementing": 9}, records, doubt, is_stray)
+    return CurrentOffset(partition, {"incrementing": 9}, records, ambiguity, is_stray)
 
 
 REST_KEY = encode_rest_key("orders", TWO)
@@ -94,11 +94,11 @@ def test_what_no_task_spells_so_is_neither_written_nor_in_the_way():
 
 def test_records_that_differ_are_refused():
     with pytest.raises(RefusedError, match="nobody can tell which record"):
-        choose_route(connector(), [held(REST_KEY, doubt="two differ")], [Offset(TWO, OFFSET)])
+        choose_route(connector(), [held(REST_KEY, ambiguity="two differ")], [Offset(TWO, OFFSET)])
 
 
 def test_where_one_needs_the_topic_one_that_has_no_record_goes_there_too():
-    new = HeldOffset({"table": "new"}, None)
+    new = CurrentOffset({"table": "new"}, None)
     step = choose_route(
         connector(), [held(OTHER_KEY), new], [Offset(TWO, OFFSET), Offset({"table": "new"}, OFFSET)], notes=("new",)
     )

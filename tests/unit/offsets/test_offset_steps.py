@@ -15,8 +15,8 @@ from seamark.core.offsets import Offset, spell_identity
 from seamark.errors import DeadlineError, NotFoundError, RefusedError, UnreachableError
 from seamark.kafka.groups import GroupStatus
 from seamark.kafka.model import HeldRecord
-from seamark.offsets.model import HeldOffset, WriteRoute
-from seamark.offsets.write.guards import ProveStopped, VerifyOffsets, build_config_pin
+from seamark.offsets.model import CurrentOffset, WriteRoute
+from seamark.offsets.write.guards import CheckStopped, VerifyOffsets, build_config_pin
 from seamark.offsets.write.steps import WriteOffsets
 from tests.ports import MethodPorts
 from tests.step_list import surround
@@ -33,7 +33,7 @@ class Bench(MethodPorts):
         self.time = 0.0
         self.held = {spell_identity({"table": table}): offset for table, offset in held.items()}
         self.records = {}
-        self.doubts = {}
+        self.ambiguities = {}
         self.state = State.STOPPED
         self.tasks = ()
         self.group = None
@@ -103,11 +103,11 @@ class Bench(MethodPorts):
 
     def read(self, partitions):
         return tuple(
-            HeldOffset(
+            CurrentOffset(
                 partition,
                 self.held.get(spell_identity(partition)),
                 tuple(self.records.values()) if partition == A else (),
-                self.doubts.get(spell_identity(partition), ""),
+                self.ambiguities.get(spell_identity(partition), ""),
             )
             for partition in partitions
         )
@@ -222,7 +222,7 @@ class TestWriting:
 
     def test_records_that_differ_are_refused_on_the_way_through_rest(self):
         bench = Bench(a={"incrementing": 1})
-        bench.doubts[spell_identity(A)] = "it is in two records"
+        bench.ambiguities[spell_identity(A)] = "it is in two records"
         with pytest.raises(RefusedError, match="nobody can tell which record") as caught:
             write((A, {"incrementing": 2})).intend(bench)
         assert "two records" in caught.value.cause
@@ -255,7 +255,7 @@ class TestWriting:
 
 class TestProof:
     def prove(self, bench, **more):
-        step = ProveStopped("sim", "orders", quiet_seconds=6.0, **more)
+        step = CheckStopped("sim", "orders", quiet_seconds=6.0, **more)
         step.perform(bench, step.intend(bench))
 
     def test_it_must_have_stood_still_for_a_while(self):

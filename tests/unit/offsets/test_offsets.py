@@ -11,7 +11,7 @@ from seamark.errors import NotFoundError, UnreachableError, UnsupportedError
 from seamark.fleet.fleet import Fleet
 from seamark.kafka.groups import Committed, GroupOffsets
 from seamark.offsets.codec.java_map import write_java_map
-from seamark.offsets.model import OffsetOddity
+from seamark.offsets.model import OffsetAnomaly
 from seamark.offsets.service import Route
 from tests.unit.fleet.builders import StubConnect, connector, context, settings, sink
 from tests.unit.fleet.builders import topic as build_topic
@@ -36,7 +36,7 @@ class StubBrokers:
         pass
 
 
-class World:
+class Environment:
     """One Connect cluster, its offsets topics, its groups. `opened` says how each topic was read."""
 
     def __init__(self, *connectors, rest=None, topics=(), groups=None, **changes):
@@ -72,14 +72,14 @@ def fs(position, name="fs"):
 
 
 def oddities(owned):
-    return [finding.oddity for finding in owned.findings]
+    return [finding.anomaly for finding in owned.findings]
 
 
 # --- through REST alone
 
 
 def rest(found, *offsets, **changes):
-    return World(found, rest={found.name: offsets}, **changes).read(found.name, route=Route.REST)
+    return Environment(found, rest={found.name: offsets}, **changes).read(found.name, route=Route.REST)
 
 
 def test_a_plain_source_has_its_offsets_and_no_notes():
@@ -129,7 +129,7 @@ def test_a_worker_wide_group_is_noted_unless_overridden():
 
 
 def test_a_worker_that_is_too_old_is_refused_by_the_client():
-    client = World(connector("fs"), rest={"fs": UnsupportedError("too old")})
+    client = Environment(connector("fs"), rest={"fs": UnsupportedError("too old")})
     with pytest.raises(UnsupportedError):
         client.read("fs", route=Route.REST)
 
@@ -138,7 +138,7 @@ def test_a_worker_that_is_too_old_is_refused_by_the_client():
 
 
 def test_the_store_is_read_and_rest_agrees():
-    world = World(connector("fs"), rest={"fs": (FILE,)}, topics=[topic(fs(4), fs(8), fs(1, "other"))])
+    world = Environment(connector("fs"), rest={"fs": (FILE,)}, topics=[topic(fs(4), fs(8), fs(1, "other"))])
     owned = world.read("fs")
     assert (owned.route, owned.stores, owned.offsets) == ("store", ("topic game-offsets",), (FILE,))
     assert (owned.findings, owned.notes, owned.rest) == ((), (), (FILE,))
@@ -148,13 +148,13 @@ def test_the_store_is_read_and_rest_agrees():
 
 
 def test_with_exactly_once_only_committed_records_count():
-    world = World(connector("fs"), rest={"fs": (FILE,)}, topics=[topic(fs(8))], exactly_once=True)
+    world = Environment(connector("fs"), rest={"fs": (FILE,)}, topics=[topic(fs(8))], exactly_once=True)
     world.read("fs")
     assert world.opened == [("127.0.0.1:9092", "game-offsets", True)]
 
 
 def test_the_route_store_does_not_ask_rest():
-    world = World(connector("fs"), topics=[topic(fs(8))])
+    world = Environment(connector("fs"), topics=[topic(fs(8))])
     owned = world.read("fs", route=Route.STORE)
     assert (owned.offsets, owned.rest) == ((FILE,), None)
     assert world.client.calls["offsets"] == 0
@@ -162,30 +162,30 @@ def test_the_route_store_does_not_ask_rest():
 
 def test_what_rest_says_otherwise_is_named():
     # The fault of 1.4: REST looks for its own spelling and answers null.
-    world = World(connector("fs"), rest={"fs": (Offset(FILE.partition, None),)}, topics=[topic(fs(8))])
+    world = Environment(connector("fs"), rest={"fs": (Offset(FILE.partition, None),)}, topics=[topic(fs(8))])
     owned = world.read("fs")
     assert owned.offsets == (FILE,)
-    assert oddities(owned) == [OffsetOddity.REST_NULL]
+    assert oddities(owned) == [OffsetAnomaly.REST_NULL]
     assert 'the store holds {"position":8}' in owned.findings[0].message
     # Asked a second time: it could have moved.
     assert world.client.calls["offsets"] == 2
 
 
 @pytest.mark.parametrize(
-    ("said", "oddity"),
+    ("said", "anomaly"),
     [
-        ((Offset(FILE.partition, {"position": 4}),), OffsetOddity.REST_DIFFERS),
-        ((), OffsetOddity.REST_ABSENT),
-        ((FILE, Offset({"filename": "b"}, {"position": 1})), OffsetOddity.REST_ALONE),
+        ((Offset(FILE.partition, {"position": 4}),), OffsetAnomaly.REST_DIFFERS),
+        ((), OffsetAnomaly.REST_ABSENT),
+        ((FILE, Offset({"filename": "b"}, {"position": 1})), OffsetAnomaly.REST_ALONE),
     ],
 )
-def test_other_disagreements_have_their_names(said, oddity):
-    owned = World(connector("fs"), rest={"fs": said}, topics=[topic(fs(8))]).read("fs")
-    assert oddities(owned) == [oddity]
+def test_other_disagreements_have_their_names(said, anomaly):
+    owned = Environment(connector("fs"), rest={"fs": said}, topics=[topic(fs(8))]).read("fs")
+    assert oddities(owned) == [anomaly]
 
 
 def test_an_owner_that_moved_on_between_the_two_readings_is_no_disagreement():
-    world = World(connector("fs"), rest={"fs": (Offset(FILE.partition, {"position": 4}),)}, topics=[topic(fs(8))])
+    world = Environment(connector("fs"), rest={"fs": (Offset(FILE.partition, {"position": 4}),)}, topics=[topic(fs(8))])
     given = world.client._give
 
     def move(what, value):
@@ -198,13 +198,15 @@ def test_an_owner_that_moved_on_between_the_two_readings_is_no_disagreement():
 
 
 def test_rest_that_does_not_answer_is_noted():
-    owned = World(connector("fs"), rest={"fs": UnreachableError("no worker answers")}, topics=[topic(fs(8))]).read("fs")
+    owned = Environment(
+        connector("fs"), rest={"fs": UnreachableError("no worker answers")}, topics=[topic(fs(8))]
+    ).read("fs")
     assert owned.offsets == (FILE,)
     assert owned.notes == ("REST was not heard: no worker answers",)
 
 
 def test_where_kafka_can_t_be_reached_rest_must_do():
-    world = World(connector("fs"), rest={"fs": (FILE,)})
+    world = Environment(connector("fs"), rest={"fs": (FILE,)})
     owned = world.read("fs")
     assert (owned.route, owned.offsets) == ("REST", (FILE,))
     assert owned.notes == ("read through REST alone: the brokers can't be reached",)
@@ -213,7 +215,7 @@ def test_where_kafka_can_t_be_reached_rest_must_do():
 
 
 def test_a_context_that_does_not_tell_the_topic_is_said():
-    owned = World(connector("fs"), rest={"fs": (FILE,)}, offsets_topic=None).read("fs")
+    owned = Environment(connector("fs"), rest={"fs": (FILE,)}, offsets_topic=None).read("fs")
     assert owned.route == "REST"
     assert "offsets_topic" in owned.notes[0]
 
@@ -225,7 +227,9 @@ OWN = {"offsets.storage.topic": "mine"}
 
 
 def test_an_own_topic_counts_and_the_copy_agrees():
-    world = World(connector("fs", config=OWN), rest={"fs": (FILE,)}, topics=[topic(fs(8), name="mine"), topic(fs(8))])
+    world = Environment(
+        connector("fs", config=OWN), rest={"fs": (FILE,)}, topics=[topic(fs(8), name="mine"), topic(fs(8))]
+    )
     owned = world.read("fs")
     assert (owned.offsets, owned.findings) == ((FILE,), ())
     assert owned.stores == ("topic mine", "topic game-offsets")
@@ -236,17 +240,19 @@ def test_an_own_topic_counts_and_the_copy_agrees():
 def test_connect_does_not_fall_back_and_seamark_says_so():
     # The fault of 1.6.
     said = (Offset(FILE.partition, None),)
-    world = World(connector("fs", config=OWN), rest={"fs": said}, topics=[topic(name="mine"), topic(fs(6))])
+    world = Environment(connector("fs", config=OWN), rest={"fs": said}, topics=[topic(name="mine"), topic(fs(6))])
     owned = world.read("fs")
     assert owned.offsets == ()
-    assert oddities(owned) == [OffsetOddity.NO_FALLBACK]
+    assert oddities(owned) == [OffsetAnomaly.NO_FALLBACK]
     assert "begins anew" in owned.findings[0].message
     assert owned.rest == said
 
 
 def test_a_copy_that_differs_is_named():
-    world = World(connector("fs", config=OWN), rest={"fs": (FILE,)}, topics=[topic(fs(8), name="mine"), topic(fs(6))])
-    assert oddities(world.read("fs")) == [OffsetOddity.COPY_DIFFERS]
+    world = Environment(
+        connector("fs", config=OWN), rest={"fs": (FILE,)}, topics=[topic(fs(8), name="mine"), topic(fs(6))]
+    )
+    assert oddities(world.read("fs")) == [OffsetAnomaly.COPY_DIFFERS]
 
 
 class Absent(FakeScan):
@@ -255,26 +261,26 @@ class Absent(FakeScan):
 
 
 def test_an_own_topic_that_is_not_there_yet_holds_nothing():
-    world = World(connector("fs", config=OWN), rest={"fs": ()}, topics=[Absent("mine"), topic(fs(6))])
+    world = Environment(connector("fs", config=OWN), rest={"fs": ()}, topics=[Absent("mine"), topic(fs(6))])
     owned = world.read("fs")
-    assert (owned.offsets, oddities(owned)) == ((), [OffsetOddity.NO_FALLBACK])
+    assert (owned.offsets, oddities(owned)) == ((), [OffsetAnomaly.NO_FALLBACK])
     assert any(note.startswith("topic mine is not there yet") for note in owned.notes)
 
 
 def test_a_workers_topic_that_is_not_there_is_an_error_of_the_context():
     with pytest.raises(NotFoundError):
-        World(connector("fs"), rest={"fs": ()}, topics=[Absent("game-offsets")]).read("fs")
+        Environment(connector("fs"), rest={"fs": ()}, topics=[Absent("game-offsets")]).read("fs")
 
 
 def test_a_standalone_worker_that_has_not_flushed_yet_holds_nothing(tmp_path):
-    world = World(connector("fs"), rest={"fs": ()}, offsets_file=tmp_path / "none", offsets_topic=None)
+    world = Environment(connector("fs"), rest={"fs": ()}, offsets_file=tmp_path / "none", offsets_topic=None)
     owned = world.read("fs", route="store")
     assert owned.offsets == ()
     assert "is not there yet" in owned.notes[-1]
 
 
 def test_an_own_topic_that_is_the_workers_is_one_store():
-    world = World(
+    world = Environment(
         connector("fs", config={"offsets.storage.topic": "game-offsets"}), rest={"fs": (FILE,)}, topics=[topic(fs(8))]
     )
     assert world.read("fs").stores == ("topic game-offsets",)
@@ -282,7 +288,7 @@ def test_an_own_topic_that_is_the_workers_is_one_store():
 
 def test_an_own_topic_in_another_cluster_is_read_there():
     config = {**OWN, "producer.override.bootstrap.servers": "127.0.0.1:9999"}
-    world = World(
+    world = Environment(
         connector("fs", config=config), rest={"fs": (FILE,)}, topics=[topic(fs(8), name="mine"), topic(fs(8))]
     )
     assert world.read("fs").offsets == (FILE,)
@@ -298,7 +304,7 @@ def test_an_own_topic_in_another_cluster_is_read_there():
 )
 def test_a_cluster_that_can_t_be_known_is_refused_with_the_reason(overrides, why):
     config = {**OWN, **{f"producer.override.{key}": value for key, value in overrides.items()}}
-    world = World(connector("fs", config=config), rest={"fs": (FILE,)}, topics=[topic(fs(8))])
+    world = Environment(connector("fs", config=config), rest={"fs": (FILE,)}, topics=[topic(fs(8))])
     with pytest.raises(UnsupportedError) as caught:
         world.read("fs", route=Route.STORE)
     assert why in caught.value.cause
@@ -306,7 +312,7 @@ def test_a_cluster_that_can_t_be_known_is_refused_with_the_reason(overrides, why
 
 def test_an_isolation_of_its_own_is_heard():
     config = {**OWN, "consumer.override.isolation.level": "read_uncommitted"}
-    world = World(
+    world = Environment(
         connector("fs", config=config), rest={"fs": (FILE,)}, topics=[topic(fs(8), name="mine"), topic(fs(8))]
     )
     world.read("fs")
@@ -317,13 +323,13 @@ def test_an_isolation_of_its_own_is_heard():
 
 
 def test_a_sink_is_read_from_its_group():
-    world = World(sink("lake"), rest={"lake": (SINK_OFFSET,)}, groups={"connect-lake": {("t", 0): Committed(5)}})
+    world = Environment(sink("lake"), rest={"lake": (SINK_OFFSET,)}, groups={"connect-lake": {("t", 0): Committed(5)}})
     owned = world.read("lake")
     assert (owned.offsets, owned.stores, owned.findings) == ((SINK_OFFSET,), ("group connect-lake",), ())
 
 
 def test_a_plain_group_is_an_owner_too():
-    world = World(groups={"billing": {("t", 0): Committed(5)}})
+    world = Environment(groups={"billing": {("t", 0): Committed(5)}})
     owned = world.read("group/billing")
     assert (owned.owner, owned.connector, owned.offsets) == ("group/billing", None, (SINK_OFFSET,))
     with pytest.raises(NotFoundError, match="nothing is committed for group other"):
@@ -333,13 +339,13 @@ def test_a_plain_group_is_an_owner_too():
 def test_a_standalone_worker_is_read_from_its_file(tmp_path):
     path = tmp_path / "connect.offsets"
     path.write_bytes(write_java_map([(b'["fs",{"filename":"/tmp/in.txt"}]', b'{"position":8}')]))
-    world = World(connector("fs"), rest={"fs": (FILE,)}, offsets_file=path, offsets_topic=None)
+    world = Environment(connector("fs"), rest={"fs": (FILE,)}, offsets_file=path, offsets_topic=None)
     owned = world.read("fs")
     assert (owned.offsets, owned.stores) == ((FILE,), (f"file {path}",))
 
 
 def test_what_a_connector_that_is_gone_has_left_is_shown():
-    world = World(topics=[topic(fs(8))])
+    world = Environment(topics=[topic(fs(8))])
     owned = world.read("fs")
     assert (owned.owner, owned.connector, owned.offsets) == ("game/fs", None, (FILE,))
     assert "left behind" in owned.notes[0]

@@ -8,7 +8,7 @@ import pytest
 
 from seamark.changes.plan import Plan
 from seamark.errors import RefusedError
-from seamark.offsets.read.connector import LeftOffsets
+from seamark.offsets.read.connector import OrphanedOffsets
 from tests.unit.fleet.living import SOURCE_CONFIG, register
 from tests.unit.offsets.moving import Place
 
@@ -30,7 +30,7 @@ class PurgePlace(Place):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     made = PurgePlace(tmp_path)
-    monkeypatch.setattr(LeftOffsets, "write", lambda _, owners, records: made.put(records))
+    monkeypatch.setattr(OrphanedOffsets, "write", lambda _, owners, records: made.put(records))
     made.game.add("fs", SOURCE_CONFIG)
     made.scan.put(("fs", FILE), {"position": 100})
     made.scan.put(("gone", FILE), {"position": 7}).put(b'["gone", {"filename": "/in"}]', {"position": 8})

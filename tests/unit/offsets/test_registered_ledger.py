@@ -9,7 +9,7 @@ import pytest
 
 from seamark.errors import FormatVersionError, NotFoundError, RefusedError, SpecError, UnreachableError
 from seamark.offsets.stores.ledger import fence_ledger, list_ledgers, read_epochs
-from seamark.tables.model import Entry
+from seamark.tables.model import LedgerEntry
 from seamark.tables.registry import LedgerTechnology, list_consumers, open_registry
 from tests.fakes.tables.table_suite import OWNER, LedgerSuite
 from tests.unit.changes.brokers import FakeBrokers
@@ -104,7 +104,7 @@ def fleet(tmp_path, brokers):
 
 @pytest.fixture
 def ledger(shelf, brokers):
-    entries = (Entry("orders", brokers.topics["orders"].id, number, next_offset=8) for number in range(2))
+    entries = (LedgerEntry("orders", brokers.topics["orders"].id, number, next_offset=8) for number in range(2))
     shelf[OWNER] = made = MemoryLedger(*entries)
     return made
 

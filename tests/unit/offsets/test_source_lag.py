@@ -8,7 +8,7 @@ from seamark.connect.model import Plugin
 from seamark.core.offsets import Certainty, Counted, OffsetKey, Unit
 from seamark.errors import UnreachableError
 from seamark.offsets.exports import PartitionLag, SourceLag
-from seamark.offsets.model import Evidence, StoredOffset, StoreReading
+from seamark.offsets.model import StoredOffset, StoredRecord, StoreReading
 from seamark.offsets.read.lag import read_source_lags
 from tests.unit.fleet.builders import StubConnect, connector, open_stub_fleet, sink
 
@@ -35,7 +35,9 @@ class Stores:
         return StoreReading(
             "topic t",
             tuple(
-                StoredOffset(OffsetKey(name, {"protocol": "1", "table": "db.s.t"}), {"incrementing": 5}, Evidence("t"))
+                StoredOffset(
+                    OffsetKey(name, {"protocol": "1", "table": "db.s.t"}), {"incrementing": 5}, StoredRecord("t")
+                )
                 for name in names
             ),
         )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from seamark.kafka.partitioner import choose_partition
 from seamark.offsets.codec.codec import decode_key, decode_value, encode_key
 from seamark.offsets.codec.verdicts import KeyVerdict
-from seamark.offsets.model import OffsetOddity
+from seamark.offsets.model import OffsetAnomaly
 from seamark.offsets.stores.topic import TopicStore, build_key_filter
 from tests.unit.offsets.dirty import CASES
 from tests.unit.offsets.listing import Listing, foretell_listing
@@ -27,7 +27,7 @@ def read(scan, owners=None, **options):
 
 
 def kinds(reading):
-    return sorted(finding.oddity for finding in reading.findings)
+    return sorted(finding.anomaly for finding in reading.findings)
 
 
 def other_partition(key, partitions=5):
@@ -67,8 +67,8 @@ def test_the_spelling_that_connect_writes_beats_a_newer_one_with_spaces():
     (stored,) = reading.offsets
     assert (stored.offset, stored.is_certain) == ({"position": 8}, True)
     assert [found.key for found in stored.others] == [SPACED]
-    assert kinds(reading) == [OffsetOddity.NEVER_READ, OffsetOddity.VARIANTS]
-    (variants,) = [found for found in reading.findings if found.oddity is OffsetOddity.VARIANTS]
+    assert kinds(reading) == [OffsetAnomaly.NEVER_READ, OffsetAnomaly.VARIANTS]
+    (variants,) = [found for found in reading.findings if found.anomaly is OffsetAnomaly.VARIANTS]
     assert {found.key for found in variants.evidence} == {COMPACT, SPACED}
     assert "only one of them" in variants.message
 
@@ -80,7 +80,7 @@ def test_two_orders_of_fields_leave_it_open_which_one_a_task_finds():
     (stored,) = reading.offsets
     assert (stored.offset, stored.is_certain) == ({"recordCount": 3}, False)
     assert stored.evidence.key == second
-    assert kinds(reading) == [OffsetOddity.VARIANTS]
+    assert kinds(reading) == [OffsetAnomaly.VARIANTS]
     assert "only its plugin knows" in reading.findings[0].message
 
 
@@ -92,7 +92,7 @@ def test_two_orders_that_say_the_same_are_certain():
 
 def test_a_spelling_that_stands_alone_and_that_no_task_finds_is_named():
     reading = read(FakeScan().put(SPACED, {"position": 4}))
-    assert kinds(reading) == [OffsetOddity.NEVER_READ]
+    assert kinds(reading) == [OffsetAnomaly.NEVER_READ]
     assert reading.offsets[0].offset == {"position": 4}
 
 
@@ -113,7 +113,7 @@ def test_a_stray_beside_the_home_is_named_and_nothing_is_certain():
     (stored,) = reading.offsets
     assert (stored.offset, stored.is_certain) == ({"position": 6}, False)
     (finding,) = reading.findings
-    assert finding.oddity is OffsetOddity.STRAY
+    assert finding.anomaly is OffsetAnomaly.STRAY
     assert finding.evidence[0].partition == stray
     assert f"lies on partition {stray}" in finding.message
 
@@ -128,7 +128,7 @@ def test_a_newer_stray_does_not_hide_what_lies_at_home():
 def test_a_stray_that_stands_alone_is_what_a_task_finds_and_is_named():
     reading = read(FakeScan().put(COMPACT, {"position": 4}, partition=other_partition(COMPACT)))
     assert (reading.offsets[0].offset, reading.offsets[0].is_certain) == ({"position": 4}, True)
-    assert kinds(reading) == [OffsetOddity.STRAY]
+    assert kinds(reading) == [OffsetAnomaly.STRAY]
 
 
 def test_with_a_partitioner_of_its_own_nothing_is_a_stray():
@@ -142,7 +142,7 @@ def test_a_tombstone_on_a_wrong_partition_masks():
     reading = read(FakeScan().put(COMPACT, {"position": 6}).put(COMPACT, None, partition=stray))
     (stored,) = reading.offsets
     assert (stored.offset, stored.is_certain) == ({"position": 6}, False)
-    assert kinds(reading) == [OffsetOddity.MASKED, OffsetOddity.STRAY]
+    assert kinds(reading) == [OffsetAnomaly.MASKED, OffsetAnomaly.STRAY]
 
 
 def test_a_tombstone_under_another_spelling_masks():
@@ -151,7 +151,7 @@ def test_a_tombstone_under_another_spelling_masks():
     reading = read(FakeScan().put(task, {"position": 11}).put(rest, None))
     (stored,) = reading.offsets
     assert (stored.offset, stored.is_certain) == ({"position": 11}, False)
-    assert kinds(reading) == [OffsetOddity.MASKED, OffsetOddity.VARIANTS]
+    assert kinds(reading) == [OffsetAnomaly.MASKED, OffsetAnomaly.VARIANTS]
 
 
 def test_more_partitions_make_strays():
@@ -161,13 +161,13 @@ def test_more_partitions_make_strays():
         scan.put(("c", {"n": number}), {"v": 1})
     assert read(scan).findings == ()
     scan.partitions = 5
-    assert set(kinds(read(scan))) == {OffsetOddity.STRAY}
+    assert set(kinds(read(scan))) == {OffsetAnomaly.STRAY}
 
 
 def test_an_open_transaction_is_named():
     reading = read(FakeScan(held_back={2: (10, 12)}).put(FS, {"position": 4}))
     (finding,) = reading.findings
-    assert finding.oddity is OffsetOddity.OPEN_TRANSACTION
+    assert finding.anomaly is OffsetAnomaly.OPEN_TRANSACTION
     assert "connect-offsets-2" in finding.message
     assert "10 to 11" in finding.message
 
@@ -179,7 +179,7 @@ def test_nothing_dirty_is_dropped(case):
     decoded = decode_key(case.key)
     if decoded.verdict is not KeyVerdict.GOOD:
         assert stored == ()
-        assert kinds(reading) == [OffsetOddity.BAD_KEY]
+        assert kinds(reading) == [OffsetAnomaly.BAD_KEY]
         assert str(decoded.verdict) in reading.findings[0].message
         assert reading.findings[0].evidence[0].key == case.key
         return
@@ -189,7 +189,7 @@ def test_nothing_dirty_is_dropped(case):
     if foretell_listing(decoded, value) is Listing.OFFSET:
         assert one.offset == value.offset
     if value.verdict not in ("good", "tombstone"):
-        assert OffsetOddity.BAD_VALUE in kinds(reading)
+        assert OffsetAnomaly.BAD_VALUE in kinds(reading)
 
 
 NAMES = st.text(min_size=1, max_size=12)

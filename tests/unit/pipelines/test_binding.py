@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from seamark.errors import RefusedError, UsageError
-from seamark.kafka_sink.routing import Rule, hash_key, probe_samples
+from seamark.kafka_sink.routing import Partitioner, hash_key, probe_samples
 from seamark.pipelines.binding import Binding, check_bindable, check_growth, find_binding
 from seamark.tables.definition import LandColumn, Landing, Mode
 
@@ -49,7 +49,7 @@ def test_key_of_the_value_is_bound_by_one_partition_only():
         assert "order: [updated_at]" in error.value.hint
 
 
-@pytest.mark.parametrize("rule", [Rule.MURMUR2, Rule.CRC32])
+@pytest.mark.parametrize("rule", [Partitioner.MURMUR2, Partitioner.CRC32])
 def test_partitioner_is_told_from_samples(rule):
     assert find_binding(BY_KEY, probe(rule), is_first=True) == Binding(rule, 6)
 
@@ -59,22 +59,23 @@ def test_one_partition_needs_no_partitioner():
 
 
 def test_few_keys_are_taken_for_what_they_fit():
-    assert find_binding(BY_KEY, probe_samples([], partitions=6), is_first=True) == Binding(Rule.MURMUR2, 6)
+    assert find_binding(BY_KEY, probe_samples([], partitions=6), is_first=True) == Binding(Partitioner.MURMUR2, 6)
     # Where crc32 puts it and murmur2 does not.
     key = next(
         key
         for number in range(100)
-        if hash_key(key := str(number).encode(), rule=Rule.CRC32) % 6 != hash_key(key, rule=Rule.MURMUR2) % 6
+        if hash_key(key := str(number).encode(), rule=Partitioner.CRC32) % 6
+        != hash_key(key, rule=Partitioner.MURMUR2) % 6
     )
-    found = probe_samples([(hash_key(key, rule=Rule.CRC32) % 6, key)], partitions=6)
-    assert find_binding(BY_KEY, found, is_first=True) == Binding(Rule.CRC32, 6)
+    found = probe_samples([(hash_key(key, rule=Partitioner.CRC32) % 6, key)], partitions=6)
+    assert find_binding(BY_KEY, found, is_first=True) == Binding(Partitioner.CRC32, 6)
 
 
 @pytest.mark.parametrize(
     ("found", "cause"),
     [
         (probe_samples([(1, None)], partitions=6), "the records of orders have no key"),
-        (probe(Rule.MURMUR2, before=3), "has grown from 3 to 6 partitions"),
+        (probe(Partitioner.MURMUR2, before=3), "has grown from 3 to 6 partitions"),
         (probe_samples([(number % 6, b"key-%d" % number) for number in range(60)], partitions=6), "no rule is proven"),
     ],
 )
@@ -85,7 +86,7 @@ def test_keys_anywhere_are_refused(found, cause):
 
 
 def test_topic_that_has_grown_long_ago_goes_on():
-    assert find_binding(BY_KEY, probe(Rule.MURMUR2, before=3), is_first=False) == Binding(Rule.MURMUR2, 6)
+    assert find_binding(BY_KEY, probe(Partitioner.MURMUR2, before=3), is_first=False) == Binding(Partitioner.MURMUR2, 6)
 
 
 def test_growth_to_a_multiple_goes_on():
@@ -97,7 +98,7 @@ def test_growth_to_a_multiple_goes_on():
 
 
 def test_binding_goes_to_tasks_as_json():
-    binding = Binding(Rule.MURMUR2, 12, before=6, grown_at={0: 100, 5: 7})
+    binding = Binding(Partitioner.MURMUR2, 12, before=6, grown_at={0: 100, 5: 7})
     assert Binding.from_dict(binding.to_dict()) == binding
     assert Binding.from_dict(Binding(None, 1).to_dict()) == Binding(None, 1)
     with pytest.raises(UsageError):

@@ -10,7 +10,7 @@ import pytest
 from seamark.connectors.config import DesiredConnector
 from seamark.context.context import DatabaseSettings, LakeSettings
 from seamark.context.reference import Secret
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.core.readings import Reading
 from seamark.core.refs import build_group_owner, is_group_owner, read_group_name
 from seamark.errors import (
@@ -23,7 +23,7 @@ from seamark.errors import (
     UsageError,
 )
 from seamark.kafka.groups import Committed, GroupOffsets
-from seamark.kafka.model import Bounds, TopicStatus
+from seamark.kafka.model import LogOffsets, TopicStatus
 from seamark.offsets.stores.ledger import LedgerBrokers, LedgerOffsets, open_ledger
 from seamark.pipelines.actions import build_body, read_body
 from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters, DesiredLanding, TargetRef, build_declared
@@ -32,7 +32,7 @@ from seamark.pipelines.status import LandPlan, LandState, build_standings
 from seamark.pipelines.views import build_landing_view, build_landings_view
 from seamark.report import OutputFormat, render_view
 from seamark.specs.model import Spec
-from seamark.tables.model import Entry
+from seamark.tables.model import LedgerEntry
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 
@@ -49,7 +49,7 @@ CONTEXT = SimpleNamespace(
 )
 DESIRED = DesiredLanding(
     "orders",
-    Place("pipelines.yaml", 3),
+    FileLocation("pipelines.yaml", 3),
     topic="orders",
     table="orders",
     columns=(DesiredColumn("id", "bigint"),),
@@ -92,7 +92,7 @@ def test_word_that_means_nothing_is_refused_with_its_place(change, words):
 
 
 def build_plan(landed, *, statements=()):
-    bounds = {0: Bounds(10, 50), 1: Bounds(0, 30)}
+    bounds = {0: LogOffsets(10, 50), 1: LogOffsets(0, 30)}
     return LandPlan(build_declared(CONTEXT, DESIRED), "id", build_standings(bounds, landed), statements)
 
 
@@ -170,8 +170,8 @@ def open_routing(*entries):
     return LedgerBrokers(brokers, LedgerOffsets(find, read_topics=brokers.read_topics)), brokers, ledger
 
 
-ENTRY = Entry("orders", "id-orders", 3, next_offset=40)
-FORMER = Entry("orders", "id of one that is gone", 3, next_offset=9)
+ENTRY = LedgerEntry("orders", "id-orders", 3, next_offset=40)
+FORMER = LedgerEntry("orders", "id of one that is gone", 3, next_offset=9)
 
 
 def test_ledger_is_read_as_a_group_is():
@@ -299,7 +299,7 @@ def test_pipeline_is_registered_changed_and_forgotten_and_each_is_undone(fleet):
     assert first.is_done
     assert fleet.plan(spec(DESIRED)).is_empty
     # Where it stands in a file is no change.
-    assert fleet.plan(spec(replace(DESIRED, place=Place("other.yaml", 9)))).is_empty
+    assert fleet.plan(spec(replace(DESIRED, place=FileLocation("other.yaml", 9)))).is_empty
     other = replace(DESIRED, table="archive", every=10.0)
     planned = fleet.plan(spec(other))
     assert show(planned)[0][:2] == ("~", "pipeline/orders")
@@ -350,7 +350,7 @@ def test_pipeline_of_another_spec_is_not_taken_by_chance(fleet):
 
 
 def test_plan_by_names_leaves_pipelines_alone(fleet):
-    made = DesiredConnector("a", SOURCE_CONFIG, Place("pipelines.yaml", 1))
+    made = DesiredConnector("a", SOURCE_CONFIG, FileLocation("pipelines.yaml", 1))
     planned = fleet.plan(spec(DESIRED, connectors=(made,)), names=["a"])
     assert [subject for _, subject, _ in show(planned)] == ["connector/game/a"]
     assert "pipelines are left out of a plan by names: orders" in planned.plan.notes

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.effect import ChangeKind, Effect, FieldChange
 from seamark.changes.journal import Entry, EntryKind, Head
 from seamark.changes.journal_views import build_changes_view, build_entries_view, build_setup_view
 from seamark.changes.outcome import ChangeResult, Outcome, StepResult
@@ -25,7 +25,7 @@ from seamark.core.readings import Finding, Reading, Severity
 from seamark.core.refs import ConnectorType
 from seamark.doctor.views import build_findings_view
 from seamark.errors import UnreachableError
-from seamark.offsets.model import OwnedOffsets
+from seamark.offsets.model import OwnerOffsets
 from seamark.offsets.views import build_offsets_view
 from seamark.overview.status import ClusterStatus, FleetStatus
 from seamark.overview.views import build_status_view
@@ -102,7 +102,7 @@ def build_views(text: str) -> list[View[Any]]:
         build_connectors_view([connector], failures),
         build_connector_view(connector),
         build_workers_view(Reading((worker,), failures)),
-        build_offsets_view(OwnedOffsets(text, connector, (offset, sink), route=text, notes=(text,))),
+        build_offsets_view(OwnerOffsets(text, connector, (offset, sink), route=text, notes=(text,))),
         build_status_view(FleetStatus(text, (cluster,), failures)),
         build_findings_view([finding]),
         build_contexts_view([ContextRow(text, bootstrap_servers=text, clusters=(text,), error=text)]),
@@ -115,7 +115,9 @@ def build_change_views(text: str) -> list[View[Any]]:
     """The views of plans and of the journal."""
     step = StepData("put-config", text, {"config": {text: text}}, lane=text)
     plan = Plan(text, context=text, made_at=text, made_by=text, steps=(step,), notes=(text,), undoes=text)
-    effect = Effect(Sign.CHANGE, text, text, (FieldChange(text, text, None), FieldChange(text, None, text)), tasks=2)
+    effect = Effect(
+        ChangeKind.CHANGE, text, text, (FieldChange(text, text, None), FieldChange(text, None, text)), tasks=2
+    )
     error = UnreachableError(text, cause=text, hint=text)
     result = StepResult(0, text, text, text, Outcome.DID_NOT_HAPPEN, error)
     # An entry is stored as UTF-8, so what can't be encoded never stands in one.

@@ -7,7 +7,7 @@ import json
 import seamark.copies.cutover.operations
 from seamark.copies.cutover.operations import CutoverOperations
 from seamark.errors import RefusedError
-from seamark.tables.postgres.ledger import Entry
+from seamark.tables.model import LedgerEntry
 from tests.unit.copies.copying import FakeLogs, plant, sample_keys
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE
 from tests.unit.offsets.ledger_in_memory import MemoryLedger, route
@@ -127,7 +127,7 @@ def copy_cutover_config_rejected(env):
 def copy_cutover_pipeline(env):
     """A pipeline that reads the topic is fenced, and its ledger gets offsets of the target."""
     topic_id = env.brokers.topics["t"].id
-    env.ledgers[PIPELINE] = MemoryLedger(*(Entry("t", topic_id, n, next_offset=90) for n in range(4)))
+    env.ledgers[PIPELINE] = MemoryLedger(*(LedgerEntry("t", topic_id, n, next_offset=90) for n in range(4)))
     env.change("copy", "cutover", env.copy(), "--accept-debris")
 
 

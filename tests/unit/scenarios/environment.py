@@ -29,7 +29,7 @@ from seamark.cli.session import Session
 from seamark.fleet.environment import SystemClock
 from seamark.fleet.fleet import Fleet
 from seamark.kafka.model import HeldRecord
-from seamark.offsets.read.connector import ConnectorOffsets, LeftOffsets
+from seamark.offsets.read.connector import ConnectorOffsets, OrphanedOffsets
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import NOON, Outcome, Terminal
 from tests.unit.fleet.living import LivingConnect, open_living_fleet
@@ -112,7 +112,7 @@ class Environment:
         )
         patch.setattr(seamark.changes.keys, "read_keys", lambda _: KeyRing(SealKey(b"the key of all scenarios")))
         patch.setattr(ConnectorOffsets, "write", lambda _, records, into="": self.put_records(records))
-        patch.setattr(LeftOffsets, "write", lambda _, owners, records: self.put_records(records))
+        patch.setattr(OrphanedOffsets, "write", lambda _, owners, records: self.put_records(records))
         # Nothing here has to survive a power failure, and a busy disk takes seconds for each journal entry.
         patch.setattr(os, "fsync", lambda _: None)
         # The stand-in of Connect knows which workers are alive.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import seamark.dead_letters.records
-from seamark.kafka.model import Place, WholeRecord
+from seamark.kafka.model import RecordLocation, WholeRecord
 from seamark.offsets.stores.topic import build_home
 from tests.unit.dead_letters.test_skip import BAD, CONFIG, IN_CONVERTER, IN_PUT, FakeRecords
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
@@ -180,7 +180,7 @@ def offsets_skip(env):
 def offsets_skip_shown(env):
     """Skip a named record into a named topic, and show its content."""
     env.brokers.add_topic("parked")
-    place = str(Place("t", 0, 2))
+    place = str(RecordLocation("t", 0, 2))
     env.change("offsets", "skip", "lake", "--at", place, "--park", "parked", "--show", undo=False)
 
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from seamark.errors import SpecError
 from seamark.specs.layers import Filler, escape_marks, has_slots
-from seamark.specs.nodes import Document, Scalar
+from seamark.specs.nodes import Document, ScalarNode
 
 
 def fill(text, *, row=None, **environ):
     document = Document("x.yaml", f"key: {text}\n")
-    return Filler(environ, row).fill(Scalar(text, 5, 5 + len(text)), document)
+    return Filler(environ, row).fill(ScalarNode(text, 5, 5 + len(text)), document)
 
 
 @pytest.mark.parametrize(

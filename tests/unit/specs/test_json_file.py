@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import SpecError
-from seamark.specs.nodes import Document, Items, Scalar, Table
+from seamark.specs.nodes import Document, MappingNode, ScalarNode, SequenceNode
 from seamark.specs.plain_files import parse_json
 
 
@@ -73,11 +73,11 @@ def test_a_broken_file_says_where(folder, text):
 
 
 def plain(node):
-    if isinstance(node, Items):
+    if isinstance(node, SequenceNode):
         return [plain(part) for part in node.nodes]
-    if isinstance(node, Table):
+    if isinstance(node, MappingNode):
         return {name: plain(value) for name, (_, value) in node.entries.items()}
-    assert isinstance(node, Scalar)
+    assert isinstance(node, ScalarNode)
     return node.text if node.style else json.loads(node.text)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from seamark.changes import spec_kind
 from seamark.changes.action import StandaloneStep, action_kind, needs_permission
-from seamark.changes.effect import Effect, Sign
+from seamark.changes.effect import ChangeKind, Effect
 from seamark.changes.locks import topic_lock
 from seamark.changes.spec_kind import (
     CONNECTOR_PHASE,
@@ -23,7 +23,7 @@ from seamark.changes.spec_kind import (
     register_spec_kind,
 )
 from seamark.changes.step import Intent, compare_image, step_kind
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.core.time import parse_duration
 from seamark.errors import RefusedError, SpecError, UsageError
 from seamark.kafka.api import BROKERS
@@ -39,7 +39,7 @@ KEYS = {"keep": "How long records are kept, as 7d."}
 @dataclass(frozen=True, slots=True)
 class DesiredRetention:
     name: str
-    place: Place
+    place: FileLocation
     keep_ms: str
 
 
@@ -69,7 +69,7 @@ class SetRetention(StandaloneStep):
 
     def build_effect(self, seen):
         words = f"keep {seen.intent.before or 'the default'} → {seen.intent.after or 'the default'}"
-        return Effect(Sign.CHANGE, self.subject, words)
+        return Effect(ChangeKind.CHANGE, self.subject, words)
 
     def _read(self, world):
         (topic,) = world.use(BROKERS)().read_topics([self.name]).items

@@ -2,6 +2,7 @@
 
 import pytest
 
+import seamark.fleet.kinds  # noqa: F401 - registers the kinds of steps that journal entries have
 from seamark.changes.file_journal import FileJournal
 from seamark.changes.journal import EntryKind, Opening, find_spec
 from seamark.changes.kafka_journal.heads import build_head_value, read_head_value, track_entries

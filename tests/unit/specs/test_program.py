@@ -9,7 +9,7 @@ import time
 import pytest
 
 from seamark.errors import SpecError, UsageError
-from seamark.specs.program import Environment, connector, topic
+from seamark.specs.program import SpecEnvironment, connector, topic
 from seamark.specs.sandbox import run_program
 
 PROGRAM = '''\
@@ -167,7 +167,7 @@ def test_a_module_beside_the_program_can_be_imported_and_a_library_can_not_be_re
 
 
 def test_env_is_a_small_mapping():
-    env = Environment({"A": "1", "L": "x,, y"}, withheld=["SECRET"])
+    env = SpecEnvironment({"A": "1", "L": "x,, y"}, withheld=["SECRET"])
     assert (env["A"], env.get("A"), env.get("B"), env.get("B", "2"), "A" in env, list(env)) == (
         "1", "1", None, "2", True, ["A", "L"],
     )  # fmt: skip

@@ -6,11 +6,11 @@ import json
 import pytest
 
 from seamark.changes.actor import Actor
-from seamark.changes.effect import Sign
+from seamark.changes.effect import ChangeKind
 from seamark.changes.plan import read_plan_file
 from seamark.changes.preconditions import build_preconditions
 from seamark.connectors.config import DesiredConnector
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.errors import (
     JournalError,
     NotFoundError,
@@ -32,7 +32,7 @@ PASSWORD = "hunter2-canary"
 
 def want(name, config=None, *, cluster=None, state="", **changes):
     config = {**(SOURCE_CONFIG if config is None else config), **changes}
-    return DesiredConnector(name, config, Place("config/log.yaml", 3), cluster=cluster, state=state)
+    return DesiredConnector(name, config, FileLocation("config/log.yaml", 3), cluster=cluster, state=state)
 
 
 def spec(*connectors, name="logs", topics=()):
@@ -542,7 +542,7 @@ def test_what_can_not_be_undone_is_said_once_for_all(fleet, game):
 
 
 def test_topics_are_said_to_be_left_out_of_a_plan_by_names(fleet):
-    planned = fleet.plan(spec(want("a"), topics=(DesiredTopic("game-login", Place("x")),)), names=["a"])
+    planned = fleet.plan(spec(want("a"), topics=(DesiredTopic("game-login", FileLocation("x")),)), names=["a"])
     assert "topics are left out of a plan by names: game-login" in planned.plan.notes
 
 
@@ -571,7 +571,7 @@ def test_destroy_deletes_what_the_files_name_and_what_is_there(fleet, game):
     game.add("by-hand", SOURCE_CONFIG | {"tasks.max": "7"})
     apply(fleet, want("a"), want("b"))
     planned = fleet.destroy(spec(want("a"), want("by-hand"), want("never")))
-    assert {effect.sign for effect in planned.effects} == {Sign.DELETE}
+    assert {effect.sign for effect in planned.effects} == {ChangeKind.DELETE}
     assert fleet.apply(planned).is_done
     assert set(game.configs) == {"foreign", "b"}
     assert fleet.destroy(spec(want("a"))).is_empty

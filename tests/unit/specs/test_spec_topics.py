@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from seamark.connectors.config import DesiredConnector
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.errors import RefusedError, RejectedError, UsageError
 from seamark.specs.model import Spec
 from seamark.topics.service import DesiredTopic
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 
-PLACE = Place("spec.yaml", 3)
+PLACE = FileLocation("spec.yaml", 3)
 
 
 @pytest.fixture

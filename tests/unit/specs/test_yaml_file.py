@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.core.files import Place
+from seamark.core.files import FileLocation
 from seamark.errors import SpecError
 
 SKETCH = """\
@@ -41,7 +41,7 @@ def test_each_row_becomes_a_connector(folder):
         "poll.interval.ms": "5000",
         "topic.prefix": "dev-game-",
     }
-    assert login.place == Place(str(folder.path / "log.yaml"), 8, 9)
+    assert login.place == FileLocation(str(folder.path / "log.yaml"), 8, 9)
     assert (login.cluster, login.state) == (None, "")
 
 

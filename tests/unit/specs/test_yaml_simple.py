@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.errors import SpecError
-from seamark.specs.nodes import Document, Items, Node, Scalar, Table
+from seamark.specs.nodes import Document, MappingNode, Node, ScalarNode, SequenceNode
 from seamark.specs.yaml import parse_events, parse_simple
 
 PLAIN_FILE = """\
@@ -49,9 +49,9 @@ list:
 
 def shape(node: Node | None) -> object:
     """A tree without the ends of blocks, which nobody uses."""
-    if isinstance(node, Items):
+    if isinstance(node, SequenceNode):
         return [node.start, node.is_flow, [shape(part) for part in node.nodes], node.end if node.is_flow else 0]
-    if isinstance(node, Table):
+    if isinstance(node, MappingNode):
         entries = {name: (key, shape(value)) for name, (key, value) in node.entries.items()}
         return [node.start, node.is_flow, entries, node.end if node.is_flow else 0]
     return node
@@ -163,6 +163,6 @@ def test_a_file_that_is_broken_is_never_taken():
 
 def test_scalars_keep_their_spelling():
     found = parse_simple("a: yes\nb: 010\nc: 12:30\nd: 1.0\ne: 1e3\nf: true\ng: 0x1F\n")
-    assert isinstance(found, Table)
-    texts = [value.text for _, value in found.entries.values() if isinstance(value, Scalar)]
+    assert isinstance(found, MappingNode)
+    texts = [value.text for _, value in found.entries.values() if isinstance(value, ScalarNode)]
     assert texts == ["yes", "010", "12:30", "1.0", "1e3", "true", "0x1F"]

@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import create_engine
 
 from seamark.errors import FencedError, UsageError
-from seamark.tables.model import Entry
+from seamark.tables.model import LedgerEntry
 from seamark.tables.postgres.ledger import Ledger, Runner
 
-FIRST = Entry("orders", "id", 0, next_offset=5)
+FIRST = LedgerEntry("orders", "id", 0, next_offset=5)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from seamark.pipelines.progress import BatchLanded
 from seamark.pipelines.status import LandState
 from seamark.specs.keys import build_schema
 from seamark.tables.definition import LandColumn, Landing, Mode
-from seamark.tables.model import Entry, FilePart
+from seamark.tables.model import FilePart, LedgerEntry
 from seamark.tables.registry import Technology, find_technology, open_registry
 from tests.fakes.tables.table_suite import OWNER, LedgerSuite, TableSuite
 from tests.unit.changes.brokers import FakeBrokers
@@ -289,7 +289,7 @@ def run_on_a_driver(session, landing, ends, **_):
     """What `seamark.pipelines.spark_job` does, without Spark."""
     target = resolve_name(find_technology(landing.store).driver)(landing, ends.target)
     target.prepare(session)
-    held = target.claim([Entry("orders", ends.source["id"], number, next_offset=0) for number in range(2)])
+    held = target.claim([LedgerEntry("orders", ends.source["id"], number, next_offset=0) for number in range(2)])
     target.land(
         {0: [1, 2]},
         [SimpleNamespace(entry=one, after=replace(one, next_offset=10)) for one in held],

@@ -13,7 +13,7 @@ from seamark.core.readings import Severity
 from seamark.errors import NotFoundError, UnreachableError
 from seamark.kafka.clusters import Broker, KafkaCluster
 from seamark.kafka.groups import Committed
-from seamark.kafka.model import Bounds, PartitionStatus, SpotReading, TopicConfig, TopicSize, TopicStatus
+from seamark.kafka.model import LogOffsets, PartitionReading, PartitionStatus, TopicConfig, TopicSize, TopicStatus
 from seamark.topics.health import examine
 from seamark.topics.health_model import HealthCheck, HealthEvidence, Reader
 from seamark.topics.views import render_topic_health
@@ -194,9 +194,13 @@ def test_a_commit_beyond_the_end_or_of_a_later_epoch_is_on_another_log(place):
 
 def test_an_epoch_that_the_leader_has_not_had_yet_is_another_log(tmp_path):
     reader = Reader("g", "EMPTY", {("t", 0): Committed(2, leader_epoch=7)})
-    health = look(tmp_path, topic("t", WELL), readers=(reader,), bounds={("t", 0): Bounds(0, 9)}, epochs={("t", 0): 3})
+    health = look(
+        tmp_path, topic("t", WELL), readers=(reader,), bounds={("t", 0): LogOffsets(0, 9)}, epochs={("t", 0): 3}
+    )
     assert "it committed in epoch 7 of the leader, and that is 3 now" in one(health, HealthCheck.RECREATED).what
-    fine = look(tmp_path, topic("t", WELL), readers=(reader,), bounds={("t", 0): Bounds(0, 9)}, epochs={("t", 0): 7})
+    fine = look(
+        tmp_path, topic("t", WELL), readers=(reader,), bounds={("t", 0): LogOffsets(0, 9)}, epochs={("t", 0): 7}
+    )
     assert not fine.findings
 
 
@@ -297,7 +301,7 @@ def test_what_can_not_be_read_is_a_failure_and_the_rest_is_told(place):
 def test_what_went_meanwhile_is_no_failure(place, monkeypatch):
     place.add_topic([1, 1])
     place.brokers.add_group("g", {("t", 0): 1}, state="STABLE")
-    gone = SpotReading({}, failures={("t", 0): NotFoundError("no topic t")})
+    gone = PartitionReading({}, failures={("t", 0): NotFoundError("no topic t")})
     monkeypatch.setattr(place.brokers, "read_log_offsets", lambda spots, *, at: gone)
     health = place.look()
     assert (health.findings, health.failures) == ((), {})

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.changes.effect import Sign
+from seamark.changes.effect import ChangeKind
 from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, UnreachableError, UsageError
 from seamark.kafka.groups import GroupMember, GroupType
 from seamark.topics.users import Use
@@ -86,7 +86,7 @@ def test_create_is_planned_applied_and_undone(fleet, brokers):
     planned = fleet.topics.create("n", partitions=3, replication=1, config={"cleanup.policy": "compact"})
     (effect,) = planned.effects
     assert (effect.sign, effect.words) == (
-        Sign.CREATE,
+        ChangeKind.CREATE,
         "create: 3 partitions, replication 1 with cleanup.policy=compact",
     )
     assert planned.plan.locks == ("data.n",)
@@ -111,7 +111,7 @@ def test_delete_names_its_users_and_keeps_what_was_committed(fleet, game, broker
     brokers.add_group("g", {("t", 0): 3})
     planned = fleet.topics.delete("t")
     (effect,) = planned.effects
-    assert (effect.sign, effect.words) == (Sign.DELETE, "delete: 10 records in 2 partitions, for good")
+    assert (effect.sign, effect.words) == (ChangeKind.DELETE, "delete: 10 records in 2 partitions, for good")
     said = "\n".join(planned.plan.notes)
     assert "connector/game/reader reads it (STOPPED)" in said
     assert "the journal keeps the committed offsets of group/g" in said

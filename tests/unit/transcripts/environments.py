@@ -16,7 +16,7 @@ from seamark.core.secrets import PLUGIN_KEYS
 from seamark.demo.chapter import Need
 from seamark.errors import UnreachableError
 from seamark.pipelines.progress import BatchLanded
-from seamark.tables.model import Entry
+from seamark.tables.model import LedgerEntry
 from tests.unit.cli.stubs import NOON, Outcome
 from tests.unit.connectors.operating import W1, W2, OperatedConnect
 from tests.unit.fleet.builders import StubKafka, topic
@@ -166,7 +166,7 @@ class LandEnvironment(PipelineEnvironment):
 
     def land(self, session, landing, ends, *, on_batch, **_):
         found = self.brokers.topics[landing.topic]
-        entries = [Entry(landing.topic, found.id, number, len(log)) for number, log in enumerate(found.logs)]
+        entries = [LedgerEntry(landing.topic, found.id, number, len(log)) for number, log in enumerate(found.logs)]
         self.database.ledger.claim(entries)
         on_batch(BatchLanded(0, sum(entry.next_offset for entry in entries), 0, 0))
         return tuple(entries)

@@ -1,4 +1,4 @@
-"""The pen of one change's entries.
+"""Writes the entries of one change.
 
 An append is: am I still the holder? → write → fsync → am I still the holder? → done. It takes no lock. Whoever takes
 the change over first puts a new nonce into `open/ID`, then reads the file, then puts a copy with a `taken` entry in its
@@ -28,7 +28,7 @@ from seamark.changes.file_journal.files import (
     split_frames,
     write_all,
 )
-from seamark.changes.file_journal.locks import Hold
+from seamark.changes.file_journal.locks import HeldLockFiles
 from seamark.changes.journal import NO_HASH, Entry, EntryKind, check_chain
 from seamark.errors import FencedError, JournalError, SeamarkError, TamperedJournalError, UsageError
 
@@ -186,7 +186,7 @@ class FileJournalWriter:
         *,
         nonce: str,
         by: str,
-        hold: Hold,
+        hold: HeldLockFiles,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._layout = layout

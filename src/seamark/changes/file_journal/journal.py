@@ -28,7 +28,7 @@ from seamark.changes.file_journal.files import (
 )
 from seamark.changes.file_journal.locks import (
     GATE_WAIT_SECONDS,
-    Hold,
+    HeldLockFiles,
     find_living_holder,
     hold_gate,
     replace_locks,
@@ -88,7 +88,7 @@ def _find_step(opened: Mapping[str, Any], number: object) -> Mapping[str, Any] |
 
 
 class FileJournal:
-    """A `Journal` in a folder. Nothing is made on the disk before the first change."""
+    """A `JournalPort` in a folder. Nothing is made on the disk before the first change."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class FileJournal:
         self._closed = ClosedChanges()
 
     def begin(self, opening: Opening) -> FileJournalWriter:
-        """Take the locks and write the `open` entry. See `Journal.begin`."""
+        """Take the locks and write the `open` entry. See `JournalPort.begin`."""
         if not is_change_id(opening.change):
             raise UsageError(f"{opening.change!r} is no change id", hint="change ids are ULIDs, in capital letters")
         body = {**opening.body, "title": opening.title, "locks": list(opening.locks), "nonce": opening.nonce}
@@ -127,7 +127,7 @@ class FileJournal:
     def take_over(
         self, change: str, *, nonce: str, by: str, at: str, expected_nonce: str | None = None
     ) -> FileJournalWriter:
-        """Fence the holder, alive or not, and write a `taken` entry. See `Journal.take_over`."""
+        """Fence the holder, alive or not, and write a `taken` entry. See `JournalPort.take_over`."""
         change = self._resolve(change)
         with journal_errors(f"change {change} was not taken over", self._layout.folder, change=change):
             self._layout.make()
@@ -168,13 +168,13 @@ class FileJournal:
             return tuple(build_head(stored) for stored in self._stored(listed) if stored.is_open)
 
     def read_key(self) -> KeyRecord | None:
-        """See `Journal.read_key`."""
+        """See `JournalPort.read_key`."""
         with journal_errors("the journal was not read", self._layout.folder):
             self._layout.check()
             return self._layout.read_key()
 
     def record_key(self, record: KeyRecord) -> None:
-        """See `Journal.record_key`."""
+        """See `JournalPort.record_key`."""
         with journal_errors("the journal's key was not recorded", self._layout.folder):
             self._layout.make()
             with hold_gate(self._layout, wait_seconds=self._gate_wait_seconds):
@@ -196,7 +196,7 @@ class FileJournal:
         while self._writers:
             self._writers.pop().release()
 
-    def _open_writer(self, entries: list[Entry], *, nonce: str, by: str, hold: Hold) -> FileJournalWriter:
+    def _open_writer(self, entries: list[Entry], *, nonce: str, by: str, hold: HeldLockFiles) -> FileJournalWriter:
         writer = FileJournalWriter(self._layout, entries, nonce=nonce, by=by, hold=hold, now=self._now)
         self._writers -= {former for former in tuple(self._writers) if former.is_released}
         self._writers.add(writer)

@@ -74,7 +74,7 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(slots=True)
-class Hold:
+class HeldLockFiles:
     """The lock files that one writer holds."""
 
     fds: list[int]
@@ -94,14 +94,14 @@ class Hold:
             raise
 
 
-def take_locks(layout: Layout, locks: Iterable[str], *, change: str, by: str, nonce: str) -> Hold:
+def take_locks(layout: Layout, locks: Iterable[str], *, change: str, by: str, nonce: str) -> HeldLockFiles:
     """Take lock files in sorted order, without waiting.
 
     Raises:
         LockedError: a living process holds one. The caller has looked for open changes before, so it is one that
             has closed its change and not yet let go.
     """
-    hold = Hold([])
+    hold = HeldLockFiles([])
     with hold.released_on_error():
         for name in _sorted_names(locks):
             fd = os.open(layout.lock_file(name), _FLAGS, FILE_MODE)
@@ -112,12 +112,12 @@ def take_locks(layout: Layout, locks: Iterable[str], *, change: str, by: str, no
     return hold
 
 
-def replace_locks(layout: Layout, locks: Iterable[str], *, change: str, by: str, nonce: str) -> Hold:
+def replace_locks(layout: Layout, locks: Iterable[str], *, change: str, by: str, nonce: str) -> HeldLockFiles:
     """Take lock files over from a holder that may be alive: new files in their place, locked before they stand there.
 
     The former holder keeps its lock on a file without a name, where it is in nobody's way.
     """
-    hold = Hold([])
+    hold = HeldLockFiles([])
     with hold.released_on_error():
         for name in _sorted_names(locks):
             target = layout.lock_file(name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from seamark.changes.kafka_journal.heads import Board
+from seamark.changes.kafka_journal.heads import OpenChangeIndex
 from seamark.changes.kafka_journal.names import JournalNames, JournalTiming
 from seamark.errors import InvalidSettingError, NotFoundError
 from seamark.kafka.log import Clocks, PartitionLog
@@ -52,10 +52,10 @@ class JournalClients:
         """A reader of the topic of heads."""
         return self._open_log(self.names.heads)
 
-    def read_board(self) -> Board:
+    def read_board(self) -> OpenChangeIndex:
         """The topic of heads as it is now."""
         with self.open_heads_log() as log:
-            board = Board(log, lease_seconds=self.timing.lease_seconds)
+            board = OpenChangeIndex(log, lease_seconds=self.timing.lease_seconds)
             board.catch_up()
             return board
 

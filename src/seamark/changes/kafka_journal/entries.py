@@ -371,7 +371,7 @@ class KafkaJournalWriter:
         now: Callable[[], float],
         ages: Sequence[tuple[int, float]] = (),
     ) -> None:
-        """`ages` are how long before the takeover entries were written, by their numbers: `Board.measure_ages`."""
+        """`ages` are how long before the takeover entries were written, by number: `OpenChangeIndex.measure_ages`."""
         self._hold = hold
         self._ages = ages
         self._entries = list(entries)

@@ -138,8 +138,8 @@ class GateClaim:
     stamp: AppendTime | None = None
 
 
-class Board:
-    """What the topic of heads says, as far as it was read."""
+class OpenChangeIndex:
+    """Heads of changes, gate and key, as far as the topic of heads was read."""
 
     def __init__(self, log: PartitionLog, *, lease_seconds: float) -> None:
         self._log = log

@@ -25,7 +25,7 @@ from seamark.kafka.topics import TopicAdmin
 
 
 class KafkaJournal:
-    """A `Journal` in two topics of the Kafka cluster whose things are changed. Threads may share it.
+    """A `JournalPort` in two topics of the Kafka cluster whose things are changed. Threads may share it.
 
     Connections are made when they are needed. `config` are the context's client settings, secrets and all; they are
     never shown.
@@ -48,7 +48,7 @@ class KafkaJournal:
         return f"KafkaJournal({self._clients.names!r})"
 
     def begin(self, opening: Opening) -> KafkaJournalWriter:
-        """Take the locks and write the `open` entry. See `Journal.begin`."""
+        """Take the locks and write the `open` entry. See `JournalPort.begin`."""
         if not _is_change_id(opening.change):
             raise UsageError(f"{opening.change!r} is no change id", hint="change ids are ULIDs, in capital letters")
         return self._keep(begin_change(self._checked(), opening, now=self._now))
@@ -56,7 +56,7 @@ class KafkaJournal:
     def take_over(
         self, change: str, *, nonce: str, by: str, at: str, expected_nonce: str | None = None
     ) -> KafkaJournalWriter:
-        """Fence the holder, alive or not, and write a `taken` entry. See `Journal.take_over`."""
+        """Fence the holder, alive or not, and write a `taken` entry. See `JournalPort.take_over`."""
         clients = self._checked()
         with clients.open_journal_log() as log:
             whole = resolve_change(log, change)
@@ -64,7 +64,7 @@ class KafkaJournal:
         return self._keep(writer)
 
     def read(self, change: str) -> tuple[Entry, ...]:
-        """Every entry of a change, its chain checked, and its end compared with its head. See `Journal.read`."""
+        """Every entry of a change, its chain checked, and its end compared with its head. See `JournalPort.read`."""
         with self._clients.open_journal_log() as log:
             whole = resolve_change(log, change)
             # First the head, then the entries: what the head says must be among them.
@@ -89,11 +89,11 @@ class KafkaJournal:
         return self._clients.read_board().open_heads()
 
     def read_key(self) -> KeyRecord | None:
-        """Return the record in the topic of heads. See `Journal.read_key`."""
+        """Return the record in the topic of heads. See `JournalPort.read_key`."""
         return self._clients.read_board().key
 
     def record_key(self, record: KeyRecord) -> None:
-        """Write the record while no change can begin. See `Journal.record_key`."""
+        """Write the record while no change can begin. See `JournalPort.record_key`."""
         record_key(self._checked(), record)
 
     def close(self) -> None:

@@ -19,7 +19,13 @@ from seamark.changes.kafka_journal.entries import (
     has_change,
     read_change,
 )
-from seamark.changes.kafka_journal.heads import Board, GateClaim, HeadTrack, build_claim_value, build_release_value
+from seamark.changes.kafka_journal.heads import (
+    GateClaim,
+    HeadTrack,
+    OpenChangeIndex,
+    build_claim_value,
+    build_release_value,
+)
 from seamark.changes.kafka_journal.names import GATE_KEY, KEY_KEY, JournalNames, sorted_locks
 from seamark.changes.signing import check_recordable, check_same_key
 from seamark.errors import (
@@ -62,7 +68,7 @@ class Gate:
         self._writer: TransactionalWriter | None = None
         self._nonce = ""
         self._claimed_at = 0.0
-        self.board = Board(self._log, lease_seconds=clients.timing.lease_seconds)
+        self.board = OpenChangeIndex(self._log, lease_seconds=clients.timing.lease_seconds)
 
     def __enter__(self) -> Self:
         return self

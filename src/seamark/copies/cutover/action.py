@@ -22,10 +22,17 @@ from seamark.changes.action import (
     action_kind,
     needs_permission,
 )
-from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.effect import ChangeKind, Effect, FieldChange
 from seamark.changes.step import CanNotUndo
 from seamark.connectors.run_state import AwaitRunning, SetRunState
-from seamark.copies.cutover.checks import CatchUp, CheckSourceIdle, FencePipeline, PreCopy, ProveCarried, VerifyCopy
+from seamark.copies.cutover.checks import (
+    CatchUp,
+    CheckPipelineMoved,
+    CheckSourceIdle,
+    FencePipeline,
+    PreCopy,
+    VerifyCopy,
+)
 from seamark.copies.cutover.port import COPY_PREVIEW
 from seamark.copies.cutover.steps import (
     RegisterCopyBack,
@@ -41,7 +48,7 @@ from seamark.copies.plan.plan import build_back_name
 from seamark.core.refs import build_group_owner, is_pipeline
 from seamark.errors import RefusedError, SeamarkError
 from seamark.offsets.port import PLANNING
-from seamark.offsets.write.guards import ProveStopped, find_quiet_seconds, find_workers
+from seamark.offsets.write.guards import CheckStopped, find_quiet_seconds, find_workers
 from seamark.policy.permissions import Permission, Right
 from seamark.topics.actions import CreateTopic, DeleteTopic
 
@@ -86,7 +93,7 @@ class CutoverSeen:
     connectors: tuple[Connector, ...]
     quiet_seconds: float
     locks: frozenset[str]
-    outlooks: Mapping[str, str]
+    consequences: Mapping[str, str]
 
     def find(self, wanted: CutoverConnector) -> Connector:
         """Return a connector as it was read."""
@@ -194,7 +201,7 @@ class CutOver(Action):
         for connectors in (self.sinks, self.sources):
             yield from (SetRunState(*one.place, STOPPED) for one in connectors if one.state != STOPPED)
             yield from (
-                ProveStopped(
+                CheckStopped(
                     *one.place,
                     find_workers(seen.find(one)),
                     quiet_seconds=seen.quiet_seconds,
@@ -234,7 +241,7 @@ class CutOver(Action):
     def _build_translation_checks(self) -> Iterator[Step]:
         groups = tuple(one.group for one in self.groups)
         for owner in self.pipelines:
-            yield ProveCarried(self.copy, self.source, self.target, owner, readers=groups, missing=self.missing)
+            yield CheckPipelineMoved(self.copy, self.source, self.target, owner, readers=groups, missing=self.missing)
 
     def _build_switches(self, seen: CutoverSeen) -> Iterator[Step]:
         if self.configs:
@@ -303,21 +310,23 @@ class CutOver(Action):
         for one in self.connectors:
             config = seen.find(one).config
             fields = tuple(FieldChange(key, config.get(key), value) for key, value in one.values.items())
-            yield Effect(Sign.CHANGE, one.subject, self._describe_connector(one), fields)
+            yield Effect(ChangeKind.CHANGE, one.subject, self._describe_connector(one), fields)
         for group in self.groups:
-            outlook = seen.outlooks.get(group.group)
+            consequences = seen.consequences.get(group.group)
             yield Effect(
-                Sign.CHANGE,
+                ChangeKind.CHANGE,
                 build_group_owner(group.group),
                 f"goes on in {self.new_topic} at the first record it has not had",
-                outlook=(outlook,) if outlook else (),
+                consequences=(consequences,) if consequences else (),
             )
         if self.configs:
             fields = tuple(FieldChange(key, self.held[key], final) for key, final in sorted(self.configs.items()))
-            yield Effect(Sign.CHANGE, f"topic/{self.new_topic}", f"gets the configs that {self.source} has", fields)
+            yield Effect(
+                ChangeKind.CHANGE, f"topic/{self.new_topic}", f"gets the configs that {self.source} has", fields
+            )
         if self.recreated:
             words = f"is deleted and made anew with {self.recreated.partitions} partitions"
-            yield Effect(Sign.DELETE, f"topic/{self.source}", words)
+            yield Effect(ChangeKind.DELETE, f"topic/{self.source}", words)
 
     def _describe_connector(self, one: CutoverConnector) -> str:
         switched = "" if self.recreated else ", is turned over"

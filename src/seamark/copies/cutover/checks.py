@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from seamark.changes.action import Look
-from seamark.changes.environment import World
+from seamark.changes.action import CheckStep
+from seamark.changes.environment import Environment
 from seamark.changes.step import Intent, Observed, step_kind
 from seamark.copies.cutover.port import COPIES
 from seamark.errors import RefusedError
@@ -19,7 +19,7 @@ _SETTLE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class CopyLook(Look):
+class CopyCheck(CheckStep):
     """What these looks share: the copy, and what people call it."""
 
     aspect: ClassVar[str] = "copied"
@@ -36,7 +36,7 @@ class CopyLook(Look):
 
 @step_kind("approach")
 @dataclass(frozen=True, slots=True)
-class PreCopy(CopyLook):
+class PreCopy(CopyCheck):
     """What has come to the source is copied while everybody goes on: so little is left when they stop.
 
     It also starts Spark, for which nobody has to stand still.
@@ -45,48 +45,48 @@ class PreCopy(CopyLook):
     aspect: ClassVar[str] = "approached"
     writes: ClassVar[bool] = True
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         del world
         return Intent(before=None, after=f"what has come to {self.source} is in {self.target}")
 
     def describe(self) -> str:
         return f"copy what has come to {self.source} to {self.subject}, while everybody goes on"
 
-    def perform(self, world: World, intent: Intent) -> str:
+    def perform(self, world: Environment, intent: Intent) -> str:
         del intent
         return world.use(COPIES)().approach(self.copy)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del world, intent
         return Observed.BEFORE
 
 
 @step_kind("catch-up")
 @dataclass(frozen=True, slots=True)
-class CatchUp(CopyLook):
+class CatchUp(CopyCheck):
     """All that the source holds is copied, by Spark."""
 
     writes: ClassVar[bool] = True
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         del world
         return Intent(before=None, after=f"all of {self.source} is in {self.target}")
 
     def describe(self) -> str:
         return f"copy the rest of {self.source} to {self.subject}"
 
-    def perform(self, world: World, intent: Intent) -> str:
+    def perform(self, world: Environment, intent: Intent) -> str:
         del intent
         return world.use(COPIES)().catch_up(self.copy)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         return Observed.BEFORE if world.use(COPIES)().count_left(self.copy) else Observed.AFTER
 
 
 @step_kind("prove-copy")
 @dataclass(frozen=True, slots=True)
-class VerifyCopy(CopyLook):
+class VerifyCopy(CopyCheck):
     """Source and target are compared, by Spark."""
 
     aspect: ClassVar[str] = "proven"
@@ -96,18 +96,18 @@ class VerifyCopy(CopyLook):
     def describe(self) -> str:
         return f"make sure that all of {self.source} is in {self.subject} ({self.level} verification)"
 
-    def perform(self, world: World, intent: Intent) -> str:
+    def perform(self, world: Environment, intent: Intent) -> str:
         del intent
         return world.use(COPIES)().verify(self.copy, self.level)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del world, intent
         return Observed.BEFORE
 
 
 @step_kind("prove-still")
 @dataclass(frozen=True, slots=True)
-class CheckSourceIdle(CopyLook):
+class CheckSourceIdle(CopyCheck):
     """Nobody writes to the source for so long: everything that it holds is copied, and stays so."""
 
     aspect: ClassVar[str] = "still"
@@ -122,7 +122,7 @@ class CheckSourceIdle(CopyLook):
     def describe(self) -> str:
         return f"make sure that nobody writes to {self.subject}"
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         began_at = world.clock.now()
         while True:
@@ -136,14 +136,14 @@ class CheckSourceIdle(CopyLook):
                 return
             world.clock.sleep(min(_LOOK_SECONDS, self.quiet_seconds))
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         return Observed.BEFORE if world.use(COPIES)().count_left(self.copy) else Observed.AFTER
 
 
 @step_kind("prove-untouched")
 @dataclass(frozen=True, slots=True)
-class CheckTargetUnwritten(CopyLook):
+class CheckTargetUnwritten(CopyCheck):
     """Nobody has written to the target since the cut-over: then, and only then, it can be taken back."""
 
     aspect: ClassVar[str] = "untouched"
@@ -154,7 +154,7 @@ class CheckTargetUnwritten(CopyLook):
     def describe(self) -> str:
         return f"make sure that nobody has written to {self.subject} since"
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         if new := self._count_new(world):
             raise RefusedError(
@@ -163,11 +163,11 @@ class CheckTargetUnwritten(CopyLook):
                 hint=f"copy them back the other way: seamark copy plan {self.target} --to …",
             )
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         return Observed.BEFORE if self._count_new(world) else Observed.AFTER
 
-    def _count_new(self, world: World) -> int:
+    def _count_new(self, world: Environment) -> int:
         now = world.use(COPIES)().read_target_ends(self.copy)
         return sum(max(0, now[partition] - end) for partition, end in self.ends.items())
 
@@ -178,7 +178,7 @@ class CheckTargetUnwritten(CopyLook):
 
 @step_kind("shut-out-landing")
 @dataclass(frozen=True, slots=True)
-class FencePipeline(Look):
+class FencePipeline(CheckStep):
     """Every run of a landing is shut out of a topic, and for `quiet_seconds` nobody begins another."""
 
     aspect: ClassVar[str] = "shut out"
@@ -194,13 +194,13 @@ class FencePipeline(Look):
     def subject(self) -> str:
         return self.owner
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         return _intend_fence(world, self.owner, self.topic)
 
     def describe(self) -> str:
         return f"shut out whoever lands topic/{self.topic} as {self.owner}"
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         began_at = world.clock.now()
         taken = world.use(COPIES)().shut_out(self.owner, self.topic)
@@ -211,14 +211,14 @@ class FencePipeline(Look):
                 return
             world.clock.sleep(min(_LOOK_SECONDS, self.quiet_seconds))
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del world, intent
         return Observed.BEFORE
 
 
 @step_kind("prove-carried")
 @dataclass(frozen=True, slots=True)
-class ProveCarried(CopyLook):
+class CheckPipelineMoved(CopyCheck):
     """A landing has landed nothing from the source since it got its places in the target, and can't any more."""
 
     aspect: ClassVar[str] = "carried"
@@ -233,13 +233,13 @@ class ProveCarried(CopyLook):
     def subject(self) -> str:
         return self.owner
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         return _intend_fence(world, self.owner, self.source)
 
     def describe(self) -> str:
         return f"make sure that {self.owner} has landed nothing from {self.source} since"
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         # First this: what is seen then stays so.
         world.use(COPIES)().shut_out(self.owner, self.source)
@@ -252,12 +252,12 @@ class ProveCarried(CopyLook):
             cause = f"its places in {self.source} and in {self.target} are not the same any more"
             raise _build_running(self.owner, self.source, cause=cause)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del world, intent
         return Observed.BEFORE
 
 
-def _intend_fence(world: World, owner: str, topic: str) -> Intent:
+def _intend_fence(world: Environment, owner: str, topic: str) -> Intent:
     """Return the epochs that the fence replaces: their partitions are taken from the run that has them."""
     epochs = world.use(COPIES)().read_epochs(owner, topic)
     return Intent(before={"epochs": {str(number): epoch for number, epoch in epochs.items()}}, after="fenced")

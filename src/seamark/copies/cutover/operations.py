@@ -8,19 +8,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from seamark.copies.cutover.translation import CarriedReader, CopyMap, Missing, Translation, build_map, translate_all
+from seamark.copies.cutover.translation import CopyMap, Missing, TranslatedGroup, Translation, build_map, translate_all
 from seamark.copies.plan.endpoints import find_topic, read_stable_bounds
 from seamark.copies.plan.plan import CopyPlan, TopicEnd, build_back_name, cut_slices, parse_copy_name
 from seamark.copies.plan.planner import choose_limits
-from seamark.copies.plan.progress import AbortedRecords, Progress, find_debris, list_ahead, read_progress
+from seamark.copies.plan.progress import AbortedRecords, CopyProgress, find_debris, list_ahead, read_progress
 from seamark.copies.plan.registry import check_readable, find_plan, register
 from seamark.copies.plan.settings import build_ends
-from seamark.copies.run.runner import CopyEvents, CopyRunner, CopyRunOptions, Silent
+from seamark.copies.run.runner import CopyEvents, CopyRunner, CopyRunOptions, SilentCopyEvents
 from seamark.copies.verify.report import describe_verification, verify
 from seamark.core.refs import is_pipeline
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka_sink.control import CONTROL_TOPIC
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Partitioner, Routing
 from seamark.offsets.stores.ledger import fence_ledger, read_epochs
 from seamark.spark.settings import SparkOptions, build_copy_work, open_spark
 from seamark.spark.slices import OffsetRange
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from seamark.copies.plan.endpoints import CopyEndpoint, CopyEndpoints
     from seamark.copies.plan.progress import Answers, Question
     from seamark.kafka.api import BrokersPort
-    from seamark.kafka.model import Bounds
+    from seamark.kafka.model import LogOffsets
 
 
 def plan_back(first: CopyPlan, *, id: str, kafka: BrokersPort) -> CopyPlan:  # noqa: A002 - as the plan calls it
@@ -62,7 +62,7 @@ def plan_back(first: CopyPlan, *, id: str, kafka: BrokersPort) -> CopyPlan:  # n
         made_at=first.made_at,
         source=ends[0],
         target=ends[1],
-        routing=Routing(Rule.PARTITION, count, count),
+        routing=Routing(Partitioner.PARTITION, count, count),
         evidence="each partition to the one of its number",
         ranges=ranges,
         slices=cut_slices(ranges, {}, limits=limits),
@@ -91,7 +91,7 @@ class CutoverOperations:
         """Without `is_recounting`, translations start no Spark, and their numbers may be bounds."""
         self._endpoints = endpoints
         self._spark = spark or SparkOptions()
-        self._events = events or Silent()
+        self._events = events or SilentCopyEvents()
         self._is_recounting = is_recounting
         self._open = ExitStack()
         self._session: SparkOptions | None = None
@@ -169,7 +169,7 @@ class CutoverOperations:
             )
         return f"{report.compared.target_records} records compared" if level != "quick" else "control records compared"
 
-    def read(self, copy: str) -> tuple[CopyPlan, Progress]:
+    def read(self, copy: str) -> tuple[CopyPlan, CopyProgress]:
         """Return the registered plan of a copy, and its progress."""
         name, control_topic = parse_copy_name(copy)
         logs = self._endpoints.target.logs
@@ -208,7 +208,7 @@ class CutoverOperations:
         """Return the epochs of a pipeline's partitions, and fence no run."""
         return read_epochs(self._endpoints.source.kafka, owner, topic)
 
-    def translate(self, copy: str, groups: Sequence[str], *, missing: str) -> Mapping[str, CarriedReader]:
+    def translate(self, copy: str, groups: Sequence[str], *, missing: str) -> Mapping[str, TranslatedGroup]:
         """Return the offsets in the target for groups whose offsets don't change meanwhile.
 
         `missing` is `earliest`, `latest` or "".
@@ -244,7 +244,7 @@ class CutoverOperations:
         return self._session
 
     def _translate(
-        self, plan: CopyPlan, progress: Progress, copied: CopyMap, readers: Mapping[str, Positions], *, missing: str
+        self, plan: CopyPlan, progress: CopyProgress, copied: CopyMap, readers: Mapping[str, Positions], *, missing: str
     ) -> Mapping[str, Translation]:
         known = (plan.id, progress.done, missing, tuple((name, tuple(at.items())) for name, at in readers.items()))
         if known not in self._answers:
@@ -298,13 +298,13 @@ def _refuse_lost(plan: CopyPlan, landings: Sequence[str]) -> None:
         )
 
 
-def _read_bounds(endpoint: CopyEndpoint, end: TopicEnd) -> Mapping[int, Bounds]:
+def _read_bounds(endpoint: CopyEndpoint, end: TopicEnd) -> Mapping[int, LogOffsets]:
     spots = [(end.topic, partition) for partition in range(end.partitions)]
     found = endpoint.kafka.read_bounds(spots).require_complete(what=f"the bounds of {end.topic}")
     return {spot[1]: bounds for spot, bounds in found.items()}
 
 
-def _read_all_bounds(endpoint: CopyEndpoint, topic: str) -> Mapping[int, Bounds]:
+def _read_all_bounds(endpoint: CopyEndpoint, topic: str) -> Mapping[int, LogOffsets]:
     """The same of every partition that the topic has now."""
     status = find_topic(endpoint.kafka, topic)
     found = endpoint.kafka.read_bounds(status.spots if status else ()).require_complete(what=f"the bounds of {topic}")
@@ -322,10 +322,10 @@ def _parse_missing(text: str) -> Missing | None:
         raise UsageError(f"{text!r} is no place to start", hint="earliest or latest") from None
 
 
-def _build_carried(translation: Translation, aborted: Sequence[AbortedRecords]) -> CarriedReader:
+def _build_carried(translation: Translation, aborted: Sequence[AbortedRecords]) -> TranslatedGroup:
     replayed = translation.replayed
     ahead = list_ahead(aborted, translation.offsets)
-    return CarriedReader(
+    return TranslatedGroup(
         translation.offsets,
         to_read=translation.to_read,
         replayed_least=replayed.least,

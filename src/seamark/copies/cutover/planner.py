@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seamark.changes.plan import Planned
+from seamark.changes.plan import PlannedChange
 from seamark.connect.config import switch_sink, switch_source
 from seamark.connectors.policy import check_config_writes
 from seamark.copies.cutover.action import CutOver, CutoverGroup, RecreatedTopic
 from seamark.copies.cutover.undo import CutoverConnector
 from seamark.copies.plan.endpoints import find_topic, read_stable_bounds
-from seamark.copies.plan.plan import build_back_name
+from seamark.copies.plan.plan import build_back_name, parse_copy_name
 from seamark.copies.plan.users import (
     CopyReader,
     CopyUsers,
@@ -22,7 +22,7 @@ from seamark.copies.plan.users import (
     read_landings,
     say_file,
 )
-from seamark.core.refs import parse_owner
+from seamark.core.refs import CONNECTOR, parse_owner, parse_subject
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.offsets.write.guards import require_run_state
 from seamark.offsets.write.rights import build_rights_notes
@@ -30,7 +30,7 @@ from seamark.tables.registry import list_consumers
 from seamark.topics.users import Use
 
 if TYPE_CHECKING:
-    from seamark.changes.environment import World
+    from seamark.changes.environment import Environment
     from seamark.connect.clusters import Clusters
     from seamark.connect.model import Connector
     from seamark.context import Context
@@ -74,7 +74,7 @@ def _refuse_uncopied(left: TopicStatus, kept: TopicStatus, *, copy: str, operati
             hint="seamark copy status lists what was copied, and seamark journal list which cut-over is open",
         ) from None
     if behind:
-        plan, count = copy.partition("@")[0], sum(behind.values())
+        plan, count = parse_copy_name(copy)[0], sum(behind.values())
         raise RefusedError(
             f"{left.name} holds {count} offsets that were never copied to {kept.name}; nothing was deleted",
             cause=f"behind what was copied: {', '.join(f'partition {at} has {n}' for at, n in behind.items())}",
@@ -103,7 +103,6 @@ def _refuse_stranded(left: TopicStatus, kept: TopicStatus, *, kafka: BrokersPort
 
 
 ISOLATION, COMMITTED = "consumer.override.isolation.level", "read_committed"
-_CONNECTOR = "connector/"
 _ELSEWHERE = ("consumer.override.bootstrap.servers", "producer.override.bootstrap.servers")
 
 
@@ -143,7 +142,14 @@ class CutoverParticipants:
     """Finds who takes part in the cut-over from one topic to another."""
 
     def __init__(
-        self, source: str, target: str, *, options: CutoverOptions, clusters: Clusters, world: World, users: CopyUsers
+        self,
+        source: str,
+        target: str,
+        *,
+        options: CutoverOptions,
+        clusters: Clusters,
+        world: Environment,
+        users: CopyUsers,
     ) -> None:
         self._source = source
         self._target = target
@@ -160,8 +166,8 @@ class CutoverParticipants:
 
     def list_sources(self) -> tuple[ConnectorRole, ...]:
         """The sources that write to it: those of which it is known, and those that were named."""
-        known = [user.subject for user in self._users.writers if user.use is Use.WRITES]
-        names = [one.removeprefix(_CONNECTOR) for one in known if one.startswith(_CONNECTOR)]
+        known = [parse_subject(user.subject) for user in self._users.writers if user.use is Use.WRITES]
+        names = [ref.owner for ref in known if ref.kind == CONNECTOR]
         return tuple(self._build_source(name) for name in dict.fromkeys((*names, *self._options.sources)))
 
     def list_groups(self, sinks: Sequence[ConnectorRole]) -> tuple[CutoverGroup, ...]:
@@ -181,10 +187,9 @@ class CutoverParticipants:
     def list_notes(self) -> tuple[str, ...]:
         """What is not done for anybody, by name."""
         notes = [f"{group} stays with {self._source}: it is left as it is" for group in self._options.leave]
-        named = {f"{_CONNECTOR}{name}" for name in self._options.sources}
         for user in self._users.writers:
-            if user.use is Use.MAY_WRITE and user.subject not in named:
-                name = user.subject.removeprefix(_CONNECTOR)
+            name = parse_subject(user.subject).owner
+            if user.use is Use.MAY_WRITE and name not in self._options.sources:
                 notes.append(f"{user.subject} may write to {self._source}; if it does: --source {name}")
         return tuple(notes)
 
@@ -261,7 +266,7 @@ class CutoverPlanner:
         self._planner = endpoint.planner()
         self._clusters = clusters
 
-    def plan(self, copy: CopyPlan, options: CutoverOptions, *, name: str) -> Planned:
+    def plan(self, copy: CopyPlan, options: CutoverOptions, *, name: str) -> PlannedChange:
         """Plan to turn everybody from the source of a copy to its target. `name` is what steps call the copy.
 
         Raises:

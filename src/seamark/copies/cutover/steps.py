@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from seamark.changes.environment import World
+from seamark.changes.environment import Environment
 from seamark.changes.preconditions import POSITION
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.connectors.read import read_config
 from seamark.connectors.run_state import SetRunState
 from seamark.connectors.steps import EditConfig
-from seamark.copies.cutover.checks import CopyLook
+from seamark.copies.cutover.checks import CopyCheck
 from seamark.copies.cutover.port import COPIES
-from seamark.copies.cutover.translation import CarriedReader
+from seamark.copies.cutover.translation import TranslatedGroup
 from seamark.copies.plan.plan import build_back_name
 from seamark.core.refs import build_group_owner
 from seamark.core.secrets import is_sensitive
@@ -79,7 +79,7 @@ class TranslateGroupOffsets(Step):
     def describe(self) -> str:
         return f"carry {self.subject} over to {self.target}, to the first record that it has not had"
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         readers = self.readers or (self.group,)
         found = world.use(COPIES)().translate(self.copy, readers, missing=self.missing)[self.group]
         self._refuse_debris(found)
@@ -89,13 +89,13 @@ class TranslateGroupOffsets(Step):
         extra = {**found.to_dict(), "ends": {str(partition): end for partition, end in sorted(ends.items())}}
         return Intent(before=seen.before, after=seen.after, extra=extra)
 
-    def perform(self, world: World, intent: Intent) -> str:
+    def perform(self, world: Environment, intent: Intent) -> str:
         self._read_move(intent).perform(world, intent)
         least, most = intent.extra["replayed"]
-        carried = CarriedReader({}, replayed_least=least, replayed_most=most)
+        carried = TranslatedGroup({}, replayed_least=least, replayed_most=most)
         return f"{intent.extra['to_read']} records to read, {carried.replay_words}"
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         return self._read_move(intent).observe(world, intent)
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
@@ -108,7 +108,7 @@ class TranslateGroupOffsets(Step):
     def _read_move(self, intent: Intent) -> MoveGroup:
         return MoveGroup(self.group, load_positions(intent.after))
 
-    def _refuse_debris(self, found: CarriedReader) -> None:
+    def _refuse_debris(self, found: TranslatedGroup) -> None:
         if self.sees_debris and found.debris:
             raise RefusedError(
                 f"{self.subject} would read up to {found.debris} records again that failed attempts have left in "
@@ -129,7 +129,7 @@ class TranslateGroupOffsetsBack(TranslateGroupOffsets):
 
 @step_kind("begin-back")
 @dataclass(frozen=True, slots=True)
-class RegisterCopyBack(CopyLook):
+class RegisterCopyBack(CopyCheck):
     """The way back from the copy to the old name is planned: its offsets are known now."""
 
     aspect: ClassVar[str] = "back"
@@ -139,18 +139,18 @@ class RegisterCopyBack(CopyLook):
     def subject(self) -> str:
         return f"topic/{self.source}"
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         del world
         return Intent(before=None, after=f"copy {build_back_name(self.copy)} is registered")
 
     def describe(self) -> str:
         return f"plan the copy of {self.target} back to {self.subject}"
 
-    def perform(self, world: World, intent: Intent) -> str:
+    def perform(self, world: Environment, intent: Intent) -> str:
         del intent
         return world.use(COPIES)().begin_back(self.copy)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del world, intent
         return Observed.BEFORE
 
@@ -169,7 +169,7 @@ class ResumeOnRecreatedTopic(SetRunState):
     topic_id: str = ""
     groups: tuple[str, ...] = ()
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         if reason := self._find_reason(world):
             raise RefusedError(
                 f"{self.subject} is not started: {self.topic} is not whole",
@@ -178,7 +178,7 @@ class ResumeOnRecreatedTopic(SetRunState):
             )
         return SetRunState.intend(self, world)
 
-    def _find_reason(self, world: World) -> str:
+    def _find_reason(self, world: Environment) -> str:
         topic = read_topic(world, self.topic)
         if topic is None:
             return "it was deleted, and is not there yet"
@@ -208,7 +208,7 @@ class SwitchConfig(EditConfig):
         former = self.find_former(intent)
         return former if isinstance(former, CanNotUndo) else SwitchConfig(self.cluster, self.name, former)
 
-    def is_made(self, world: World) -> bool:
+    def is_made(self, world: Environment) -> bool:
         """Whether the connector has these values now."""
         config = read_config(world, self.cluster, self.name) or {}
         return all(config.get(key) == value for key, value in self.values.items())
@@ -224,7 +224,7 @@ class StartSwitched(SetRunState):
 
     switches: tuple[SwitchConfig, ...] = ()
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         made = [one.subject for one in self.switches if one.is_made(world)]
         if made and len(made) < len(self.switches):
             rest = [one.subject for one in self.switches if one.subject not in made]
@@ -248,7 +248,7 @@ class SwitchToTarget(SwitchConfig):
     source: str = ""
     target: str = ""
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         seen = SwitchConfig.intend(self, world)
         # Asked of the brokers, and not of the copy: each connector of a cut-over asks, while all stand still.
         spots = require_topic(world, self.target).spots

@@ -14,7 +14,15 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import Any
 
-from seamark.copies.plan.progress import Answers, BoundedCount, Progress, Question, Recounter, check_ends, count_inside
+from seamark.copies.plan.progress import (
+    Answers,
+    BoundedCount,
+    CopyProgress,
+    Question,
+    Recounter,
+    check_ends,
+    count_inside,
+)
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka_sink.control import Run
 from seamark.spark.slices import OffsetRange
@@ -86,7 +94,7 @@ class CopyMap:
 
 
 def build_map(
-    progress: Progress, ranges: Sequence[OffsetRange], *, targets: int, ends: Mapping[int, int] | None = None
+    progress: CopyProgress, ranges: Sequence[OffsetRange], *, targets: int, ends: Mapping[int, int] | None = None
 ) -> CopyMap:
     """The map of what a copy has done so far. `ranges` are those of its plan, one for each source partition.
 
@@ -122,7 +130,7 @@ def _build_track(runs: Iterable[Run]) -> _Track:
 
 
 @dataclass(frozen=True, slots=True)
-class CarriedReader:
+class TranslatedGroup:
     """The positions of one group in the target of a copy, by partition.
 
     It reads `to_read` copied records from there on. Between `replayed_least` and `replayed_most` of them it has had

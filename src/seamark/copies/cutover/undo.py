@@ -25,11 +25,11 @@ from seamark.changes.action import (
     is_met,
     needs_permission,
 )
-from seamark.changes.effect import Effect, Sign
+from seamark.changes.effect import ChangeKind, Effect
 from seamark.changes.locks import base_name, group_lock, topic_lock
 from seamark.changes.step import CanNotUndo, Intent, Step
 from seamark.connectors.run_state import SetRunState
-from seamark.copies.cutover.checks import CheckSourceIdle, CheckTargetUnwritten, CopyLook
+from seamark.copies.cutover.checks import CheckSourceIdle, CheckTargetUnwritten, CopyCheck
 from seamark.copies.cutover.steps import (
     RestoreGroupOffsets,
     SwitchConfig,
@@ -37,11 +37,12 @@ from seamark.copies.cutover.steps import (
     SwitchToTarget,
     TranslateGroupOffsets,
 )
+from seamark.copies.plan.plan import parse_copy_name
 from seamark.copies.plan.users import say_file
 from seamark.core.refs import is_pipeline
 from seamark.groups.actions import Positions
 from seamark.offsets.port import PLANNING
-from seamark.offsets.write.guards import ProveStopped, find_quiet_seconds, find_workers, require_run_state
+from seamark.offsets.write.guards import CheckStopped, find_quiet_seconds, find_workers, require_run_state
 from seamark.policy.permissions import Permission
 from seamark.topics.actions import AlterTopicConfig
 
@@ -131,7 +132,7 @@ class _SwitchTopic(Action):
         """Return the step that switches a connector's config."""
 
     @abstractmethod
-    def build_check(self) -> CopyLook:
+    def build_check(self) -> CopyCheck:
         """Return the step without which no config is switched."""
 
     def build_returns(self) -> tuple[RestoreGroupOffsets, ...]:
@@ -174,7 +175,7 @@ class _SwitchTopic(Action):
     def _build_guarded(self, seen: SwitchSeen) -> Iterator[Step]:
         yield from (step for step, _ in self._build_stops(seen))
         for one in seen.connectors:
-            yield ProveStopped(one.cluster, one.name, find_workers(one), quiet_seconds=seen.quiet_seconds)
+            yield CheckStopped(one.cluster, one.name, find_workers(one), quiet_seconds=seen.quiet_seconds)
         yield self.build_check()
         yield from self._build_changes(seen)
 
@@ -210,7 +211,7 @@ class _SwitchTopic(Action):
         """One line for each step that changes something."""
         return (
             *(step.build_effect(found) for step, found in self._build_stops(seen) if seen.is_switching),
-            *(Effect(Sign.CHANGE, step.subject, step.describe()) for step in seen.switches),
+            *(Effect(ChangeKind.CHANGE, step.subject, step.describe()) for step in seen.switches),
             *(step.build_effect(StepSeen(found)) for step, found in seen.alters),
             *(step.build_effect(StepSeen(found)) for step, found in seen.returns),
             *(step.build_effect(found) for step, found in self._build_starts(seen)),
@@ -230,7 +231,7 @@ class CutBack(_SwitchTopic):
         """Return the step that gives a connector its previous config."""
         return SwitchToSource(*one.place, one.values, self.copy, self.source, self.target, self.ends)
 
-    def build_check(self) -> CopyLook:
+    def build_check(self) -> CopyCheck:
         """Return the check that no producer has written to the target."""
         return CheckTargetUnwritten(self.copy, self.source, self.target, self.ends)
 
@@ -273,7 +274,7 @@ class CutOverAgain(_SwitchTopic):
         """Return the step that lets a connector read or write the target."""
         return SwitchToTarget(*one.place, one.values, self.copy, self.source, self.target)
 
-    def build_check(self) -> CopyLook:
+    def build_check(self) -> CopyCheck:
         """Return the check that nothing is left to copy."""
         return CheckSourceIdle(self.copy, self.source, self.target)
 
@@ -327,7 +328,7 @@ def find_undo_configs(past: ActionHistory) -> Mapping[str, str | None]:
 
 def build_subject(copy: str) -> str:
     """Return a copy as a person names it; a control topic after `@` is not part of that."""
-    return f"copy/{copy.partition('@')[0]}"
+    return f"copy/{parse_copy_name(copy)[0]}"
 
 
 def build_alter(topic: str, configs: Mapping[str, str | None]) -> AlterTopicConfig:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from seamark.copies.plan.endpoints import CopyEndpoints, find_topic, read_stable_bounds
 from seamark.copies.plan.plan import CopyPlan, TopicEnd
-from seamark.copies.plan.progress import AbortedRecords, Progress, find_debris
+from seamark.copies.plan.progress import AbortedRecords, CopyProgress, find_debris
 from seamark.copies.plan.users import leave_mirrors_out, read_landings
 from seamark.errors import NotFoundError, RefusedError
 from seamark.kafka.api import BrokersPort
-from seamark.kafka.model import Edge
+from seamark.kafka.model import OffsetSpec
 from seamark.kafka.topics import TopicAdmin
 
 
@@ -58,7 +58,7 @@ def count_behind(plan: CopyPlan, ends: Mapping[int, int]) -> int:
     return sum(ends[one.partition] - one.end for one in plan.ranges)
 
 
-def find_target_debris(kafka: BrokersPort, plan: CopyPlan, progress: Progress) -> tuple[AbortedRecords, ...]:
+def find_target_debris(kafka: BrokersPort, plan: CopyPlan, progress: CopyProgress) -> tuple[AbortedRecords, ...]:
     """What lies in the target and is no record of the copy. Refused where the target is not what was copied to."""
     target = find_topic(kafka, plan.target.topic)
     if target is None or (plan.target.topic_id and plan.target.topic_id != target.topic_id):
@@ -66,7 +66,7 @@ def find_target_debris(kafka: BrokersPort, plan: CopyPlan, progress: Progress) -
             f"the target of the copy, {plan.target.topic}, is not there any more, or is another one",
             hint="make a new plan, with a new target",
         )
-    found = kafka.read_log_offsets(target.spots, at=Edge.LATEST).require_complete(what="the end")
+    found = kafka.read_log_offsets(target.spots, at=OffsetSpec.LATEST).require_complete(what="the end")
     ends = {spot[1]: stamp.offset for spot, stamp in found.items() if stamp is not None}
     progress.check_target(ends)
     return find_debris(progress.records, ends=ends)

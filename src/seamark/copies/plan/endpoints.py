@@ -12,17 +12,17 @@ from seamark.copies.plan.registrations import Registered, Registration
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
 from seamark.groups.targets import Where, parse_where
 from seamark.kafka.api import BrokersPort
-from seamark.kafka.model import Bounds, Edge, TopicStatus
+from seamark.kafka.model import LogOffsets, OffsetSpec, TopicStatus
 from seamark.kafka_sink.control import ControlReading, ControlRecord
-from seamark.kafka_sink.routing import Rule
+from seamark.kafka_sink.routing import Partitioner
 from seamark.spark.slices import OffsetRange
 from seamark.topics.service import check_name
 
 if TYPE_CHECKING:
     from seamark.changes.actor import Actor
-    from seamark.changes.environment import World
+    from seamark.changes.environment import Environment
     from seamark.changes.outcome import ChangeResult
-    from seamark.changes.plan import Planned
+    from seamark.changes.plan import PlannedChange
     from seamark.changes.planner import Planner
     from seamark.context import Context
 
@@ -36,12 +36,12 @@ class CopyEndpoint:
     """
 
     context: Context
-    world: World
+    world: Environment
     open_kafka: Callable[[], BrokersPort]
     logs: CopyLogs
     actor: Actor
     planner: Callable[[], Planner]
-    apply: Callable[[Planned], ChangeResult]
+    apply: Callable[[PlannedChange], ChangeResult]
 
     @property
     def kafka(self) -> BrokersPort:
@@ -65,8 +65,8 @@ class CopyEndpoints:
 Sample = tuple[int, bytes | None]
 
 
-class Hold(Protocol):
-    """The registration of one plan, held by one driver. `seamark.copies.plan.registrations.RegistryHold` is it."""
+class RegistrationLease(Protocol):
+    """The registration of one plan, held by one driver; `HeldRegistration` implements it."""
 
     def read(self) -> Registration | None:
         """The newest generation."""
@@ -90,7 +90,7 @@ class CopyLogs(Protocol):
     def read_registered(self, control_topic: str) -> Registered:
         """The plans that were run."""
 
-    def hold(self, control_topic: str, *, plan: str) -> Hold:
+    def hold(self, control_topic: str, *, plan: str) -> RegistrationLease:
         """Take the registration of a plan."""
 
     def read_records(self, control_topic: str, *, jobs: Collection[str]) -> Mapping[str, tuple[ControlRecord, ...]]:
@@ -130,11 +130,11 @@ class KafkaLogs:
 
         return read_registered(self._build_config(), control_topic, patience_seconds=_LOOK_SECONDS)
 
-    def hold(self, control_topic: str, *, plan: str) -> Hold:
+    def hold(self, control_topic: str, *, plan: str) -> RegistrationLease:
         """Take the registration of a plan."""
-        from seamark.copies.plan.registrations import RegistryHold  # noqa: PLC0415
+        from seamark.copies.plan.registrations import HeldRegistration  # noqa: PLC0415
 
-        return RegistryHold(self._build_config(), control_topic, plan=plan)
+        return HeldRegistration(self._build_config(), control_topic, plan=plan)
 
     def read_records(self, control_topic: str, *, jobs: Collection[str]) -> Mapping[str, tuple[ControlRecord, ...]]:
         """The control records of jobs: all that were acknowledged before. It waits for transactions that are open."""
@@ -172,7 +172,7 @@ class CopyOptions:
     partitions: int
     expected: int | None = None
     to: str = ""
-    rule: Rule | None = None
+    rule: Partitioner | None = None
     since: Where | None = None
     until: Where | None = None
     replication_factor: int | None = None
@@ -196,7 +196,7 @@ def build_copy_options(
     partitions: int | str,
     *,
     to: str = "",
-    rule: str | Rule | None = None,
+    rule: str | Partitioner | None = None,
     since: str | int | None = None,
     until: str | int | None = None,
     replication_factor: int | None = None,
@@ -228,14 +228,14 @@ def parse_shape(text: str) -> tuple[int | None, int]:
     return (numbers[0] if len(numbers) == 2 else None), numbers[-1]
 
 
-def parse_rule(text: str | Rule | None) -> Rule | None:
+def parse_rule(text: str | Partitioner | None) -> Partitioner | None:
     """A rule by its name."""
     if text is None:
         return None
     try:
-        return Rule(text)
+        return Partitioner(text)
     except ValueError:
-        raise UsageError(f"{text!r} is no rule for placing records", hint=f"one of {', '.join(Rule)}") from None
+        raise UsageError(f"{text!r} is no rule for placing records", hint=f"one of {', '.join(Partitioner)}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ class SourceFacts:
 
     cluster_id: str
     status: TopicStatus
-    bounds: Mapping[int, Bounds]
+    bounds: Mapping[int, LogOffsets]
     ranges: tuple[OffsetRange, ...]
     bytes: int | None = None
     notes: tuple[str, ...] = field(default=())
@@ -312,15 +312,15 @@ def find_topic(kafka: BrokersPort, name: str) -> TopicStatus | None:
     return reading.items[0]
 
 
-def read_stable_bounds(kafka: BrokersPort, status: TopicStatus) -> dict[int, Bounds]:
+def read_stable_bounds(kafka: BrokersPort, status: TopicStatus) -> dict[int, LogOffsets]:
     """Where each partition begins, and where readers of committed records come to its end now."""
     if status.leaderless:
         raise RefusedError(
             f"partitions {', '.join(map(str, status.leaderless))} of {status.name} have no leader",
             hint="seamark topics health says what is wrong there",
         )
-    begins = kafka.read_log_offsets(status.spots, at=Edge.EARLIEST).require_complete(what="the begin")
-    ends = kafka.read_log_offsets(status.spots, at=Edge.STABLE).require_complete(what="the end")
+    begins = kafka.read_log_offsets(status.spots, at=OffsetSpec.EARLIEST).require_complete(what="the begin")
+    ends = kafka.read_log_offsets(status.spots, at=OffsetSpec.STABLE).require_complete(what="the end")
     found = {}
     for spot in status.spots:
         begin, end = begins[spot], ends[spot]
@@ -329,7 +329,7 @@ def read_stable_bounds(kafka: BrokersPort, status: TopicStatus) -> dict[int, Bou
                 f"the brokers told no offset of {spot[0]}-{spot[1]} just now", hint="try again in a moment"
             )
         # An open transaction may hold the end for readers before the begin that retention has moved meanwhile.
-        found[spot[1]] = Bounds(begin.offset, max(begin.offset, end.offset))
+        found[spot[1]] = LogOffsets(begin.offset, max(begin.offset, end.offset))
     return found
 
 
@@ -347,19 +347,23 @@ def _read_bytes(kafka: BrokersPort, status: TopicStatus) -> tuple[int | None, tu
 
 
 def _read_ranges(
-    kafka: BrokersPort, status: TopicStatus, bounds: Mapping[int, Bounds], options: CopyOptions
+    kafka: BrokersPort, status: TopicStatus, bounds: Mapping[int, LogOffsets], options: CopyOptions
 ) -> tuple[OffsetRange, ...]:
-    begins = _read_places(kafka, status, bounds, where=options.since if options.since is not None else Edge.EARLIEST)
-    ends = _read_places(kafka, status, bounds, where=options.until if options.until is not None else Edge.LATEST)
+    begins = _read_places(
+        kafka, status, bounds, where=options.since if options.since is not None else OffsetSpec.EARLIEST
+    )
+    ends = _read_places(kafka, status, bounds, where=options.until if options.until is not None else OffsetSpec.LATEST)
     return tuple(OffsetRange(number, begins[number], max(begins[number], ends[number])) for number in sorted(bounds))
 
 
 def _read_places(
-    kafka: BrokersPort, status: TopicStatus, bounds: Mapping[int, Bounds], *, where: Where
+    kafka: BrokersPort, status: TopicStatus, bounds: Mapping[int, LogOffsets], *, where: Where
 ) -> dict[int, int]:
     """The offsets at a place, within the bounds. A time after the last record stands for the end."""
-    if isinstance(where, Edge):
-        return {number: found.earliest if where is Edge.EARLIEST else found.latest for number, found in bounds.items()}
+    if isinstance(where, OffsetSpec):
+        return {
+            number: found.earliest if where is OffsetSpec.EARLIEST else found.latest for number, found in bounds.items()
+        }
     if isinstance(where, datetime):
         moment_ms = round(where.timestamp() * 1000)
         stamps = kafka.read_log_offsets(status.spots, at=moment_ms).require_complete(what="the offsets of that time")

@@ -15,7 +15,7 @@ from seamark.core.strict_json import StoredFormat, check_format
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka.model import TopicConfig
 from seamark.kafka_sink.control import CONTROL_TOPIC
-from seamark.kafka_sink.routing import Placement, Probe, Routing, Rule, suggest_routing
+from seamark.kafka_sink.routing import Partitioner, Placement, Probe, Routing, suggest_routing
 from seamark.spark.slices import OffsetRange, Slice, check_cover
 
 FORMAT = StoredFormat("copy plan", 1)
@@ -193,7 +193,7 @@ def build_back_name(copy: str) -> str:
 # Within a slice the records of one source partition come after those of another, so the target's time order is
 # disturbed by as much time as a slice spans. That is why slices are cut at moments, and not at offsets.
 
-Vector = tuple[int, ...]
+CommitOffsets = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class _Cut:
     """A moment, and how far it lies in each partition. The first and the last have no moment."""
 
     time_ms: int | None
-    offsets: Vector
+    offsets: CommitOffsets
 
 
 def choose_times(first_ms: int, last_ms: int, *, count: int) -> tuple[int, ...]:
@@ -352,7 +352,7 @@ class CopyRequest:
     around: TargetBrokers
     limits: Limits
     index: TimeIndex = field(default_factory=dict)
-    rule: Rule | None = None
+    rule: Partitioner | None = None
     target_offsets: int | None = None
 
 
@@ -396,7 +396,7 @@ def _choose_routing(request: CopyRequest) -> Routing | None:
     if suggested is not None and suggested.rule is request.rule:
         return suggested
     # A person's word says where records shall go. Where they lie is known from samples only, and these prove nothing.
-    modulus = 0 if request.rule is Rule.PARTITION else 1
+    modulus = 0 if request.rule is Partitioner.PARTITION else 1
     return Routing(request.rule, request.source.partitions, targets=targets, modulus=modulus)
 
 

@@ -22,7 +22,7 @@ from seamark.copies.plan.target_configs import TargetBrokers
 from seamark.copies.plan.users import CopyReader, CopyUsers, read_copy_users, refuse_strangers
 from seamark.errors import RefusedError
 from seamark.kafka.api import BrokersPort
-from seamark.kafka.model import Edge, TopicStatus
+from seamark.kafka.model import OffsetSpec, TopicStatus
 from seamark.kafka_sink.routing import Probe, probe_samples
 from seamark.spark.slices import OffsetRange
 
@@ -119,7 +119,7 @@ def read_time_index(
     if slices < 2:
         return {}
     count = max(1, min(_MOST_TIMES, slices * _TIMES_A_SLICE, _MOST_MARKS // len(spots)))
-    newest = _read_times(kafka, spots, at=Edge.NEWEST)
+    newest = _read_times(kafka, spots, at=OffsetSpec.NEWEST)
     oldest = [since_ms] if since_ms is not None else _read_times(kafka, spots, at=0)
     if not oldest or not newest:
         return {}
@@ -131,7 +131,7 @@ def read_time_index(
     return index
 
 
-def _read_times(kafka: BrokersPort, spots: Sequence[tuple[str, int]], *, at: Edge | int) -> list[int]:
+def _read_times(kafka: BrokersPort, spots: Sequence[tuple[str, int]], *, at: OffsetSpec | int) -> list[int]:
     stamps = kafka.read_log_offsets(spots, at=at).found.values()
     return [stamp.timestamp_ms for stamp in stamps if stamp is not None and stamp.timestamp_ms is not None]
 

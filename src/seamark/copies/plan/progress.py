@@ -30,7 +30,7 @@ class AbortedRecords:
 def find_debris(records: Iterable[ControlRecord], *, ends: Mapping[int, int]) -> tuple[AbortedRecords, ...]:
     """Every stretch below the ends of the targets that is neither a record of the copy nor the marker of its commit.
 
-    It takes the control records of `Progress`, in their order.
+    It takes the control records of `CopyProgress`, in their order.
     """
     reached = dict.fromkeys(ends, 0)
     found: list[AbortedRecords] = []
@@ -54,7 +54,7 @@ def list_ahead(debris: Sequence[AbortedRecords], offsets: Mapping[int, int]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class CopyProgress:
     """The state of a copy. `records` are its control records, by slice and task.
 
     `done` slices from the first on are whole; the one after them may have some tasks, which find that themselves when
@@ -105,7 +105,7 @@ def check_ends(behind: Mapping[int, int], ends: Mapping[int, int]) -> None:
             )
 
 
-def read_progress(plan: str, slices: Sequence[Slice], records: Iterable[ControlRecord]) -> Progress:
+def read_progress(plan: str, slices: Sequence[Slice], records: Iterable[ControlRecord]) -> CopyProgress:
     """The state of a plan from its control records, in the order in which they are read; any order will do."""
     known = {one.id: one for one in slices}
     found: dict[bytes, ControlRecord] = {}
@@ -124,7 +124,7 @@ def read_progress(plan: str, slices: Sequence[Slice], records: Iterable[ControlR
     ordered = tuple(sorted(found.values(), key=lambda one: (known[one.claim.part].number, one.claim.task)))
     done = _count_done(slices, ordered)
     _check_targets(ordered)
-    return Progress(tuple(slices), ordered, done=done, repeats=repeats, foreign=foreign)
+    return CopyProgress(tuple(slices), ordered, done=done, repeats=repeats, foreign=foreign)
 
 
 def _count_done(slices: Sequence[Slice], records: Sequence[ControlRecord]) -> int:

@@ -227,7 +227,7 @@ def read_registered(config: Mapping[str, str], topic: str, *, patience_seconds: 
         return Registered()
 
 
-class RegistryHold:
+class HeldRegistration:
     """The one driver of a plan that may register it. Whoever holds it next fences this one."""
 
     def __init__(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from seamark.changes.actor import Actor
 from seamark.changes.plan import write_private
-from seamark.copies.plan.endpoints import CopyLogs, Hold
+from seamark.copies.plan.endpoints import CopyLogs, RegistrationLease
 from seamark.copies.plan.plan import CopyPlan
 from seamark.copies.plan.planner import PlannedCopy
 from seamark.copies.plan.registrations import Registered, Registration
@@ -129,7 +129,7 @@ def join_plans(own: CopyPlan, registration: Registration) -> CopyPlan:
     return known
 
 
-def register(hold: Hold, plan: CopyPlan, *, former: Registration | None, actor: Actor) -> Registration:
+def register(hold: RegistrationLease, plan: CopyPlan, *, former: Registration | None, actor: Actor) -> Registration:
     """Write the plan as the next generation."""
     registration = Registration(
         plan.id,

@@ -15,12 +15,12 @@ from seamark.errors import SeamarkError
 from seamark.groups.lag import GroupOwners, read_delays, read_owners
 from seamark.kafka.api import BrokersPort
 from seamark.kafka.groups import GroupOffsets
-from seamark.kafka.model import Bounds, Spot, TopicStatus
+from seamark.kafka.model import LogOffsets, TopicPartition, TopicStatus
 from seamark.offsets.stores.ledger import list_ledgers
 from seamark.topics.users import TopicUser, TopicUsers, Use, read_users
 
 
-def read_landings(kafka: BrokersPort, spots: Sequence[Spot]) -> Reading[GroupOffsets]:
+def read_landings(kafka: BrokersPort, spots: Sequence[TopicPartition]) -> Reading[GroupOffsets]:
     """The landings that have a place in one of these partitions, and the databases that did not answer."""
     known = list_ledgers(kafka)
     if not known.items:
@@ -111,7 +111,7 @@ class CopyUsers:
 
 
 def read_copy_users(
-    topic: TopicStatus, bounds: Mapping[int, Bounds], *, clusters: Clusters, kafka: BrokersPort, now: float
+    topic: TopicStatus, bounds: Mapping[int, LogOffsets], *, clusters: Clusters, kafka: BrokersPort, now: float
 ) -> CopyUsers:
     """Look for readers and writers, everywhere in the context."""
     users = read_users(topic, clusters=clusters, kafka=kafka)
@@ -148,7 +148,7 @@ def _build_reader(
     held: GroupOffsets | None,
     *,
     owners: GroupOwners,
-    bounds: Mapping[int, Bounds],
+    bounds: Mapping[int, LogOffsets],
     delays: Mapping[str, float],
 ) -> CopyReader:
     group = parse_subject(user.subject).name
@@ -168,7 +168,7 @@ def _build_reader(
 
 
 def _build_landing(
-    held: GroupOffsets, topic: TopicStatus, *, bounds: Mapping[int, Bounds], delays: Mapping[str, float]
+    held: GroupOffsets, topic: TopicStatus, *, bounds: Mapping[int, LogOffsets], delays: Mapping[str, float]
 ) -> CopyReader:
     offsets = {spot[1]: commit.offset for spot, commit in held.offsets.items()}
     return CopyReader(
@@ -185,7 +185,7 @@ def _build_landing(
 
 
 def _build_idle_sinks(
-    users: TopicUsers, owners: GroupOwners, *, seen: set[str], topic: TopicStatus, bounds: Mapping[int, Bounds]
+    users: TopicUsers, owners: GroupOwners, *, seen: set[str], topic: TopicStatus, bounds: Mapping[int, LogOffsets]
 ) -> list[CopyReader]:
     """Sinks that are to read the topic and have committed nothing yet."""
     groups = {sink: group for group, sinks in owners.sinks.items() for sink in sinks}
@@ -210,7 +210,7 @@ def _build_idle_sinks(
     ]
 
 
-def _count_lag(offsets: Mapping[int, int], bounds: Mapping[int, Bounds]) -> int:
+def _count_lag(offsets: Mapping[int, int], bounds: Mapping[int, LogOffsets]) -> int:
     return sum(
         max(0, bounds[one].latest - max(at, bounds[one].earliest)) for one, at in offsets.items() if one in bounds
     )
@@ -220,13 +220,13 @@ def _read_delays(
     kafka: BrokersPort,
     topic: TopicStatus,
     held: Mapping[str, GroupOffsets],
-    bounds: Mapping[int, Bounds],
+    bounds: Mapping[int, LogOffsets],
     *,
     now: float,
 ) -> dict[str, float]:
     """How long the record that waits longest for each group has been there, in seconds."""
-    ends: dict[Spot, int] = {spot: bounds[spot[1]].latest for spot in topic.spots}
-    behind: Sequence[tuple[Spot, int]] = [
+    ends: dict[TopicPartition, int] = {spot: bounds[spot[1]].latest for spot in topic.spots}
+    behind: Sequence[tuple[TopicPartition, int]] = [
         (spot, commit.offset)
         for found in held.values()
         for spot, commit in found.offsets.items()

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from seamark.changes.permissions import build_access, check_permission
-from seamark.changes.plan import Planned
+from seamark.changes.plan import PlannedChange
 from seamark.copies.plan.checks import check_cluster, count_behind, find_target_debris, read_ends
-from seamark.copies.plan.endpoints import CopyEndpoint, CopyEndpoints, Hold, find_topic
+from seamark.copies.plan.endpoints import CopyEndpoint, CopyEndpoints, RegistrationLease, find_topic
 from seamark.copies.plan.plan import CopyPlan, Limits, extend_plan
 from seamark.copies.plan.planner import choose_limits, read_time_index
-from seamark.copies.plan.progress import Progress, read_progress
+from seamark.copies.plan.progress import CopyProgress, read_progress
 from seamark.copies.plan.registrations import Registration
 from seamark.copies.plan.registry import KnownPlan, PlanLike, find_plan, read_body, register
 from seamark.copies.plan.settings import build_ends
@@ -53,8 +53,8 @@ class CopyEvents(Protocol):
         """A slice is done."""
 
 
-class Silent:
-    """Tells nobody."""
+class SilentCopyEvents:
+    """`CopyEvents` that shows nothing."""
 
     def said(self, words: str) -> None:
         """Nothing."""
@@ -142,23 +142,23 @@ class TargetTopic:
             )
         return replace(self._plan, target=replace(target, topic_id=found.topic_id))
 
-    def _build_create(self) -> Planned:
+    def _build_create(self) -> PlannedChange:
         target = self._plan.target
         configs = {choice.key: choice.value for choice in self._plan.configs}
         step = CreateTopic(target.topic, target.partitions, target.replication_factor, configs)
         return self._build(f"create topic {target.topic} for copy {self._plan.id}", step)
 
-    def _build_alter(self, found: TopicStatus) -> Planned | None:
+    def _build_alter(self, found: TopicStatus) -> PlannedChange | None:
         wanted = {choice.key: choice.value for choice in self._plan.configs}
         if all(found.own_configs.get(key) == value for key, value in wanted.items()):
             return None
         step = AlterTopicConfig(found.name, wanted)
         return self._build(f"alter topic {found.name} for copy {self._plan.id}", step)
 
-    def _build(self, title: str, step: CreateTopic | AlterTopicConfig) -> Planned:
+    def _build(self, title: str, step: CreateTopic | AlterTopicConfig) -> PlannedChange:
         return self._endpoint.planner().plan(title, [step])
 
-    def _change(self, planned: Planned) -> None:
+    def _change(self, planned: PlannedChange) -> None:
         result = self._endpoint.apply(planned)
         if result.is_done:
             return
@@ -187,7 +187,7 @@ class CopyOutcome:
     """What a run did. `rounds` are those that followed; `behind` is how many offsets the source had more at the end."""
 
     plan: CopyPlan
-    progress: Progress
+    progress: CopyProgress
     written: int
     rounds: int = 0
     behind: int = 0
@@ -249,7 +249,7 @@ class CopyRunner:
         is_enough = not options.follow or behind <= options.lag
         return CopyOutcome(plan, progress, written=0, behind=behind) if is_enough else None
 
-    def _register(self, known: KnownPlan, hold: Hold) -> tuple[CopyPlan, Registration]:
+    def _register(self, known: KnownPlan, hold: RegistrationLease) -> tuple[CopyPlan, Registration]:
         """Only now that no other driver can register it is it known which generation is the newest."""
         former = hold.read()
         plan = known.plan if former is None else read_body(former)
@@ -261,7 +261,13 @@ class CopyRunner:
         return made, registration
 
     def _work(
-        self, spark: SparkSession, plan: CopyPlan, registration: Registration, *, hold: Hold, options: CopyRunOptions
+        self,
+        spark: SparkSession,
+        plan: CopyPlan,
+        registration: Registration,
+        *,
+        hold: RegistrationLease,
+        options: CopyRunOptions,
     ) -> CopyOutcome:
         ends = build_ends(self._endpoints, control_topic=self._control_topic)
         progress, written = self._copy(spark, plan, ends, rate=options.rate)
@@ -277,7 +283,9 @@ class CopyRunner:
             written += more
         raise AssertionError
 
-    def _copy(self, spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, rate: int | None) -> tuple[Progress, int]:
+    def _copy(
+        self, spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, rate: int | None
+    ) -> tuple[CopyProgress, int]:
         clock = self._endpoints.source.world.clock
         pace = CopyPace(plan.slices, self._events, now=clock.now, sleep=clock.sleep, limit=rate)
         pace.begin()
@@ -293,7 +301,7 @@ class CopyRunner:
         return extend_plan(plan, ends, index, limits=limits)
 
 
-def run_slices(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: OnSlice) -> Progress:
+def run_slices(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: OnSlice) -> CopyProgress:
     """Have Spark work off what is left of a plan."""
     from seamark.copies.run.spark_copy import run_copy  # noqa: PLC0415
 

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from seamark.copies.plan.checks import check_topic
 from seamark.copies.plan.plan import CopyPlan, SliceTask, build_tasks
-from seamark.copies.plan.progress import Progress, read_progress
+from seamark.copies.plan.progress import CopyProgress, read_progress
 from seamark.copies.plan.settings import CopyEnds
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka.log import PartitionLog
@@ -37,9 +37,9 @@ from seamark.kafka_sink.inputs import SourceSpan, read_whole
 from seamark.kafka_sink.options import SinkOptions, read_copy_options
 from seamark.kafka_sink.producer import TaskReport
 from seamark.kafka_sink.routing import Routing
-from seamark.kafka_sink.spark import ArrowPiece, BatchLimit, build_piece, tell
+from seamark.kafka_sink.spark import ArrowPiece, BatchLimit, build_piece, keep_error_details
 from seamark.kafka_sink.task import ExactTask, take_over
-from seamark.kafka_sink.transaction import CopyTrace, Stretch
+from seamark.kafka_sink.transaction import DeliveredRange, DeliveryTrace
 from seamark.spark.sessions import active_session, branch, build_hash, read_ranges, register_sink
 from seamark.spark.settings import build_source_options
 from seamark.spark.slices import Slice
@@ -71,7 +71,7 @@ class CopyPiece:
         """As the producer takes them."""
         return self.piece.rows()
 
-    def stretches(self) -> Iterator[Stretch]:
+    def stretches(self) -> Iterator[DeliveredRange]:
         """The rows by target and, as long as it stays the same, by source."""
         whole = self.piece.batch.select([TARGET, SOURCE_PARTITION, SOURCE_OFFSET, HASH])
         targets = pc.unique(whole.column(TARGET)).to_pylist()
@@ -85,7 +85,7 @@ class CopyPiece:
             for source, end in zip(sources.values.to_pylist(), sources.run_ends.to_pylist(), strict=True):
                 part = own.slice(begin, end - begin)
                 offsets, hashes = (_read_longs(part, name) for name in (SOURCE_OFFSET, HASH))
-                yield Stretch(target, source, (rows[begin], rows[end - 1]), offsets=offsets, hashes=hashes)
+                yield DeliveredRange(target, source, (rows[begin], rows[end - 1]), offsets=offsets, hashes=hashes)
                 begin = end
 
     def spans(self) -> Iterable[SourceSpan]:
@@ -125,12 +125,12 @@ class CopySink(DataSource):
         """The name for `format`."""
         return "seamark.copy"
 
-    @tell
+    @keep_error_details
     def schema(self) -> StructType:
         """Refused: it is a sink."""
         raise UsageError("seamark.copy is a sink")
 
-    @tell
+    @keep_error_details
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer of one slice."""
         del schema
@@ -157,7 +157,7 @@ class CopyWriter(DataSourceArrowWriter):
         self._routing = routing
         self._control_id = control_id
 
-    @tell
+    @keep_error_details
     def write(self, iterator: Iterator[pa.RecordBatch]) -> CopyMessage:
         """Write one task, on an executor."""
         batches = (self._place(batch) for batch in read_whole(iterator) if batch.num_rows)
@@ -166,7 +166,7 @@ class CopyWriter(DataSourceArrowWriter):
             return CopyMessage(None)
         return CopyMessage(self._write(self._find_task(first), chain([first], batches)))
 
-    @tell
+    @keep_error_details
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Write the records of tasks that had no rows: without them nobody would know that they are finished."""
         reports = [message.report for message in messages if isinstance(message, CopyMessage)]
@@ -181,7 +181,7 @@ class CopyWriter(DataSourceArrowWriter):
     def _write(self, task: SliceTask, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         claim = Claim(self._plan, task=task.number, part=self._part)
         # A task that failed may have failed for what lies between its records: its reports tell.
-        trace = CopyTrace(len(build_tasks(self._routing)), is_thorough=_read_attempt() > 0)
+        trace = DeliveryTrace(len(build_tasks(self._routing)), is_thorough=_read_attempt() > 0)
         pieces = (CopyPiece(build_piece(_check(batch, task), self._options.topic)) for batch in batches)
         settings = replace(self._options.build_settings(), control_id=self._control_id)
         return ExactTask(settings, claim, trace=trace).write(pieces)
@@ -236,7 +236,7 @@ OnSlice = Callable[[Slice, int, int], None]
 """Called after each slice: the slice, how many are done now, and how many there are."""
 
 
-def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: OnSlice | None = None) -> Progress:
+def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: OnSlice | None = None) -> CopyProgress:
     """Copy what is left of a plan. What an earlier run has done is not done again.
 
     `on_slice` may wait, to leave the brokers to others, and may raise, to end the run between two slices.
@@ -321,7 +321,7 @@ def _prepare(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> str:
         return ensure_control_topic(admin, options.control_topic)
 
 
-def _read_progress(plan: CopyPlan, options: SinkOptions) -> Progress:
+def _read_progress(plan: CopyPlan, options: SinkOptions) -> CopyProgress:
     settings = options.build_settings()
     patience = settings.transaction_seconds + _SLACK_SECONDS
     records = read_records(settings.reader, options.control_topic, job=plan.id, patience_seconds=patience)
@@ -335,7 +335,7 @@ def _read_ends(plan: CopyPlan, options: SinkOptions) -> dict[int, int]:
     return {partition: end for (_, partition), end in found.items()}
 
 
-def _check_target(plan: CopyPlan, progress: Progress, options: SinkOptions) -> None:
+def _check_target(plan: CopyPlan, progress: CopyProgress, options: SinkOptions) -> None:
     """Make sure that the target is the one that the control records tell of, before more is written to it."""
     settings, topic = options.build_settings(), plan.target.topic
     ends = _read_ends(plan, options)

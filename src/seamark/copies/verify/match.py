@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from seamark.copies.verify.report import Coordinates, Finding, Kind
+from seamark.copies.verify.report import Coordinates, CopyFinding, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class UnmatchedRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Lying:
+class ExtraRecord:
     """A record of the target without an equal in the source."""
 
     target: Coordinates
@@ -54,16 +54,16 @@ class Lying:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MatchOutcome:
     """What was told of both, and what is left: nobody's records, which may be others a second time."""
 
-    findings: tuple[Finding, ...]
-    left: tuple[Lying, ...]
+    findings: tuple[CopyFinding, ...]
+    left: tuple[ExtraRecord, ...]
 
 
-def tell_apart(wanted: Sequence[UnmatchedRecord], lying: Sequence[Lying]) -> Told:
+def tell_apart(wanted: Sequence[UnmatchedRecord], lying: Sequence[ExtraRecord]) -> MatchOutcome:
     """Say of every record without an equal what became of it. Those `left` are `tell_rest`'s to say."""
-    findings: list[Finding] = []
+    findings: list[CopyFinding] = []
     free = _Free(lying)
     rest = list(wanted)
     for find in (free.find_elsewhere, free.find_in_place, free.find_alike):
@@ -77,12 +77,12 @@ def tell_apart(wanted: Sequence[UnmatchedRecord], lying: Sequence[Lying]) -> Tol
                 findings.append(_build_pair(one, found))
         rest = again
     findings += (_build_lost(one) for one in rest)
-    return Told(tuple(findings), free.left)
+    return MatchOutcome(tuple(findings), free.left)
 
 
 def tell_rest(
-    left: Iterable[Lying], known: Mapping[int, Coordinates], *, covered: Mapping[int, int]
-) -> Iterator[Finding]:
+    left: Iterable[ExtraRecord], known: Mapping[int, Coordinates], *, covered: Mapping[int, int]
+) -> Iterator[CopyFinding]:
     """Of records that nothing in the source is missing for: doubled, if one there has the same hash; else foreign.
 
     Where the source is not covered by control records to its end, the record of a task may have been lost.
@@ -90,45 +90,45 @@ def tell_rest(
     for one in left:
         origin = known.get(one.hash)
         if origin is None:
-            yield Finding(Kind.FOREIGN, target=one.target, words="the source has no such record")
+            yield CopyFinding(Kind.FOREIGN, target=one.target, words="the source has no such record")
         elif origin.offset >= covered.get(origin.partition, 0):
             words = "it is of the source, and no control record tells of it"
-            yield Finding(Kind.FOREIGN, source=origin, target=one.target, words=words)
+            yield CopyFinding(Kind.FOREIGN, source=origin, target=one.target, words=words)
         else:
-            yield Finding(Kind.DOUBLED, source=origin, target=one.target, words="it is in the target once more")
+            yield CopyFinding(Kind.DOUBLED, source=origin, target=one.target, words="it is in the target once more")
 
 
 class _Free:
     """The records of the target that are not paired yet, by what they can be found by."""
 
-    def __init__(self, lying: Sequence[Lying]) -> None:
+    def __init__(self, lying: Sequence[ExtraRecord]) -> None:
         self._by_place = {one.target: one for one in lying}
-        self._by_hash: dict[int, list[Lying]] = defaultdict(list)
-        self._alike: dict[tuple[int, Parts], list[Lying]] = defaultdict(list)
+        self._by_hash: dict[int, list[ExtraRecord]] = defaultdict(list)
+        self._alike: dict[tuple[int, Parts], list[ExtraRecord]] = defaultdict(list)
         for one in lying:
             self._by_hash[one.hash].append(one)
             for traits in one.parts.leave_one_out():
                 self._alike[one.target.partition, traits].append(one)
 
     @property
-    def left(self) -> tuple[Lying, ...]:
+    def left(self) -> tuple[ExtraRecord, ...]:
         return tuple(self._by_place.values())
 
-    def take(self, one: Lying) -> None:
+    def take(self, one: ExtraRecord) -> None:
         del self._by_place[one.target]
 
-    def find_elsewhere(self, one: UnmatchedRecord) -> Lying | None:
+    def find_elsewhere(self, one: UnmatchedRecord) -> ExtraRecord | None:
         """The same record in another partition."""
         return next((found for found in self._by_hash.get(one.hash, ()) if found.target in self._by_place), None)
 
-    def find_in_place(self, one: UnmatchedRecord) -> Lying | None:
+    def find_in_place(self, one: UnmatchedRecord) -> ExtraRecord | None:
         """What lies where it belongs, if it has key or value of it."""
         found = None if one.at is None else self._by_place.get(Coordinates(one.target, one.at))
         if found is None or {"key", "value"} <= set(one.parts.list_differing(found.parts)):
             return None
         return found
 
-    def find_alike(self, one: UnmatchedRecord) -> Lying | None:
+    def find_alike(self, one: UnmatchedRecord) -> ExtraRecord | None:
         """What differs in one thing only, nearest to where it belongs: something before it may have moved both."""
         alike = (
             found
@@ -139,13 +139,13 @@ class _Free:
         return min(alike, key=lambda found: abs(found.target.offset - (one.at or 0)), default=None)
 
 
-def _build_pair(one: UnmatchedRecord, found: Lying) -> Finding:
+def _build_pair(one: UnmatchedRecord, found: ExtraRecord) -> CopyFinding:
     differing = one.parts.list_differing(found.parts)
     if not differing:
         at = f"{one.target}@{one.at}" if one.at is not None else f"partition {one.target}"
-        return Finding(Kind.WRONG_PARTITION, one.source, found.target, words=f"it belongs to {at}")
+        return CopyFinding(Kind.WRONG_PARTITION, one.source, found.target, words=f"it belongs to {at}")
     words = f"other than in the source: {', '.join(differing)}"
-    return Finding(_choose_kind(differing), one.source, found.target, words=words)
+    return CopyFinding(_choose_kind(differing), one.source, found.target, words=words)
 
 
 def _choose_kind(differing: Sequence[str]) -> Kind:
@@ -154,10 +154,10 @@ def _choose_kind(differing: Sequence[str]) -> Kind:
     return Kind.CHANGED_HEADER if "headers" in differing else Kind.WRONG_TIMESTAMP
 
 
-def _build_lost(one: UnmatchedRecord) -> Finding:
+def _build_lost(one: UnmatchedRecord) -> CopyFinding:
     place = Coordinates(one.target, one.at) if one.at is not None else None
     words = "it is not in the target" if place else f"it is not in partition {one.target} of the target"
-    return Finding(Kind.LOST, one.source, place, words=words)
+    return CopyFinding(Kind.LOST, one.source, place, words=words)
 
 
 def index_hashes(found: Iterable[tuple[int, Coordinates]]) -> dict[int, Coordinates]:

@@ -80,7 +80,7 @@ class Coordinates:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CopyFinding:
     """One thing that is wrong: so many records, from where and to where. `words` say what was seen."""
 
     kind: Kind
@@ -147,7 +147,7 @@ class Verification:
     level: Level
     compared: Compared
     counts: tuple[tuple[Kind, int], ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[CopyFinding, ...] = ()
     gone: tuple[Gone, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -176,7 +176,7 @@ class Verification:
         }
 
 
-def count_findings(findings: Iterable[Finding]) -> tuple[tuple[Kind, int], ...]:
+def count_findings(findings: Iterable[CopyFinding]) -> tuple[tuple[Kind, int], ...]:
     """How many records are wrong in each way, in the order of `Kind`."""
     found: Counter[Kind] = Counter()
     for one in findings:
@@ -184,10 +184,10 @@ def count_findings(findings: Iterable[Finding]) -> tuple[tuple[Kind, int], ...]:
     return tuple((kind, found[kind]) for kind in Kind if found[kind])
 
 
-def choose_examples(findings: Sequence[Finding], *, limit: int = EXAMPLES) -> tuple[Finding, ...]:
+def choose_examples(findings: Sequence[CopyFinding], *, limit: int = EXAMPLES) -> tuple[CopyFinding, ...]:
     """Some of the findings, the first of each kind before the second of any."""
     ranks: Counter[Kind] = Counter()
-    ranked: list[tuple[int, int, Finding]] = []
+    ranked: list[tuple[int, int, CopyFinding]] = []
     order = list(Kind)
     for one in findings:
         ranked.append((ranks[one.kind], order.index(one.kind), one))
@@ -235,7 +235,7 @@ def _describe(found: Verification) -> Iterator[str]:
     yield from (f"note: {note}" for note in found.notes)
 
 
-def describe_finding(one: Finding) -> str:
+def describe_finding(one: CopyFinding) -> str:
     """One finding in a line."""
     ends = []
     if one.source is not None:
@@ -247,7 +247,7 @@ def describe_finding(one: Finding) -> str:
     return f"{one.kind}{number} {', '.join(ends)}".rstrip() + said
 
 
-LISTING: Listing[Finding] = Listing(
+LISTING: Listing[CopyFinding] = Listing(
     kind="CopyVerification",
     noun="finding",
     name=lambda finding: finding.kind.value,
@@ -261,7 +261,7 @@ LISTING: Listing[Finding] = Listing(
 )
 
 
-def build_verification_view(report: Verification) -> View[Finding]:
+def build_verification_view(report: Verification) -> View[CopyFinding]:
     """The report for every output format."""
     return View(
         LISTING,

@@ -21,8 +21,8 @@ from pyspark.sql import functions as sf
 from seamark.copies.plan.plan import CopyPlan
 from seamark.copies.plan.progress import Answers, Question, Recount
 from seamark.copies.plan.settings import CopyEnds
-from seamark.copies.verify.match import Lying, Parts, UnmatchedRecord
-from seamark.copies.verify.report import Coordinates, Finding, Kind
+from seamark.copies.verify.match import ExtraRecord, Parts, UnmatchedRecord
+from seamark.copies.verify.report import Coordinates, CopyFinding, Kind
 from seamark.copies.verify.sums import NO_RUN, NOT_YET, Scan, Sums, Suspect, join_ranges, list_source_ranges
 from seamark.kafka_sink.control import Checksum, Run
 from seamark.kafka_sink.hashing import build_placer
@@ -228,14 +228,14 @@ class Unpaired:
     wanted_count: int
     lying_count: int
     wanted: tuple[UnmatchedRecord, ...]
-    lying: tuple[Lying, ...]
+    lying: tuple[ExtraRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
     """What a comparison record by record found."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[CopyFinding, ...]
     unpaired: Unpaired
 
 
@@ -300,7 +300,7 @@ def _pair(ours: DataFrame, theirs: DataFrame) -> DataFrame:
     )
 
 
-def _compare_order(paired: DataFrame, suspects: Sequence[Suspect], *, examples: int) -> Iterator[Finding]:
+def _compare_order(paired: DataFrame, suspects: Sequence[Suspect], *, examples: int) -> Iterator[CopyFinding]:
     """Records that are there, but not in their order, or not at their offset."""
     ranked = _rank(paired, [one.number for one in suspects if one.is_gone])
     counted = ranked.groupBy("lane").agg(
@@ -320,7 +320,7 @@ def _compare_order(paired: DataFrame, suspects: Sequence[Suspect], *, examples: 
             place, source, offset, at = row[f"moved_{way}"]
             words = f"the first of them belongs to {row['lane']}@{at}; their order is kept"
             target = Coordinates(row["lane"], place)
-            yield Finding(Kind.MOVED, Coordinates(source, offset), target, count=count, words=words)
+            yield CopyFinding(Kind.MOVED, Coordinates(source, offset), target, count=count, words=words)
 
 
 def _rank(paired: DataFrame, vague: Sequence[int]) -> DataFrame:
@@ -348,15 +348,15 @@ def _first_moved(way: str) -> Column:
     return sf.min(sf.when(sf.col("moved") & ~sf.col(way), found))
 
 
-def _list_reordered(ranked: DataFrame, ways: Mapping[int, str], *, count: int, examples: int) -> Iterator[Finding]:
+def _list_reordered(ranked: DataFrame, ways: Mapping[int, str], *, count: int, examples: int) -> Iterator[CopyFinding]:
     of_way = {way: [lane for lane, chosen in ways.items() if chosen == way] or [-1] for way in _WAYS}
     is_wrong = reduce(or_, (sf.col(way) & sf.col("lane").isin(of_way[way]) for way in _WAYS))
     shown = ranked.where(is_wrong).orderBy("lane", "theirs.offset").limit(examples).collect()
     for row in shown:
         words = f"it belongs to {row['lane']}@{row['ours'][AT]}"
-        yield Finding(Kind.REORDERED, _find_source(row), _find_target(row), words=words)
+        yield CopyFinding(Kind.REORDERED, _find_source(row), _find_target(row), words=words)
     if count > len(shown):
-        yield Finding(Kind.REORDERED, count=count - len(shown), words="more records")
+        yield CopyFinding(Kind.REORDERED, count=count - len(shown), words="more records")
 
 
 def _read_unpaired(paired: DataFrame, suspects: Sequence[Suspect]) -> Unpaired:
@@ -367,7 +367,9 @@ def _read_unpaired(paired: DataFrame, suspects: Sequence[Suspect]) -> Unpaired:
     if excused:
         extra = extra.where(~sf.col(f"theirs.{RUN}").isin(excused))
     wanted = [_read_wanted(row) for row in _take(lost, "ours")]
-    lying = [Lying(_find_target(row), row["hash"], parts=_read_parts(row["theirs"])) for row in _take(extra, "theirs")]
+    lying = [
+        ExtraRecord(_find_target(row), row["hash"], parts=_read_parts(row["theirs"])) for row in _take(extra, "theirs")
+    ]
     return Unpaired(
         len(wanted) if len(wanted) < TOLD else lost.count(),
         len(lying) if len(lying) < TOLD else extra.count(),

@@ -9,14 +9,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from seamark.copies.plan.checks import check_topic
 from seamark.copies.plan.plan import CopyPlan, TopicEnd
-from seamark.copies.plan.progress import Progress, read_progress
+from seamark.copies.plan.progress import CopyProgress, read_progress
 from seamark.copies.plan.settings import CopyEnds
 from seamark.copies.verify.match import index_hashes, tell_apart, tell_rest
 from seamark.copies.verify.report import (
     EXAMPLES,
     Compared,
     Coordinates,
-    Finding,
+    CopyFinding,
     Gone,
     Kind,
     Level,
@@ -26,8 +26,8 @@ from seamark.copies.verify.report import (
 )
 from seamark.copies.verify.spark_match import RunTable, Unpaired, find_hashes, match_records, scan_source, scan_target
 from seamark.copies.verify.sums import (
-    Forgetting,
     Scan,
+    SourceLoss,
     SumsComparison,
     clip_ranges,
     describe_debris,
@@ -41,7 +41,7 @@ from seamark.copies.verify.sums import (
 )
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka.bulk_reads import LogOffsetsAdmin
-from seamark.kafka.model import Edge
+from seamark.kafka.model import OffsetSpec
 from seamark.kafka.topics import TopicAdmin
 from seamark.kafka_sink.control import ControlRecord, Run
 from seamark.kafka_sink.control_reads import read_records
@@ -65,14 +65,14 @@ class TargetFound:
     true_ends: Mapping[int, int]
 
 
-def read_source(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> Forgetting:
+def read_source(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> SourceLoss:
     """What the source may have lost by now. A source that is gone, or was made anew, is an error."""
     source = ends.find_source_client(plan, options)
     with TopicAdmin(source) as admin:
         check_topic(admin, plan.source, role="source")
         policy = admin.read_found([plan.source.topic])[plan.source.topic].configs.get("cleanup.policy", "")
     with LogOffsetsAdmin(source) as offsets:
-        return Forgetting("compact" in policy, begins=_read_edge(offsets, plan.source, Edge.EARLIEST))
+        return SourceLoss("compact" in policy, begins=_read_edge(offsets, plan.source, OffsetSpec.EARLIEST))
 
 
 def read_target(plan: CopyPlan, options: SinkOptions) -> TargetFound:
@@ -81,7 +81,7 @@ def read_target(plan: CopyPlan, options: SinkOptions) -> TargetFound:
     with TopicAdmin(target) as admin:
         check_topic(admin, plan.target, role="target")
     with LogOffsetsAdmin(target) as offsets:
-        edges = (Edge.EARLIEST, Edge.STABLE, Edge.LATEST)
+        edges = (OffsetSpec.EARLIEST, OffsetSpec.STABLE, OffsetSpec.LATEST)
         return TargetFound(*(_read_edge(offsets, plan.target, edge) for edge in edges))
 
 
@@ -109,7 +109,7 @@ def build_target_source(plan: CopyPlan, ends: CopyEnds) -> Mapping[str, str]:
     return {f"{_KAFKA}{key}": named[key] for key in _SHARED if key in named}
 
 
-def _read_edge(admin: LogOffsetsAdmin, end: TopicEnd, edge: Edge) -> dict[int, int]:
+def _read_edge(admin: LogOffsetsAdmin, end: TopicEnd, edge: OffsetSpec) -> dict[int, int]:
     spots = [(end.topic, partition) for partition in range(end.partitions)]
     found = admin.read_log_offsets(spots, at=edge).require_complete(what=f"the topic {end.topic}")
     return {partition: stamp.offset for (_, partition), stamp in found.items() if stamp is not None}
@@ -147,7 +147,7 @@ class Sides:
         return read_ranges(self.spark, topic, ranges, options=options, may_be_gone=True)
 
 
-def list_begun(plan: CopyPlan, known: Progress) -> tuple[OffsetRange, ...]:
+def list_begun(plan: CopyPlan, known: CopyProgress) -> tuple[OffsetRange, ...]:
     """The offsets of the source that any control record may tell of."""
     begun = {one.claim.part for one in known.records}
     return tuple(part for one in plan.slices if one.id in begun for part in one.ranges)
@@ -165,7 +165,7 @@ def look_closer(
     begun: Sequence[OffsetRange],
     on_stage: OnStage,
     examples: int,
-) -> tuple[Finding, ...]:
+) -> tuple[CopyFinding, ...]:
     """Name the records of what the sums found. Only runs that differ are read again."""
     everything = sides.read_source(begun)
     if everything is None:
@@ -192,7 +192,7 @@ def look_closer(
     return _settle(judged, [*named, *_list_untold(matched.unpaired)])
 
 
-def _settle(judged: SumsComparison, named: Sequence[Finding]) -> tuple[Finding, ...]:
+def _settle(judged: SumsComparison, named: Sequence[CopyFinding]) -> tuple[CopyFinding, ...]:
     """What was named record by record, and what of the sums it leaves unsaid."""
     kinds = {one.kind for one in named}
     vague = {
@@ -210,7 +210,7 @@ def _settle(judged: SumsComparison, named: Sequence[Finding]) -> tuple[Finding, 
     return (*kept, *named)
 
 
-def _list_untold(unpaired: Unpaired) -> Iterator[Finding]:
+def _list_untold(unpaired: Unpaired) -> Iterator[CopyFinding]:
     """What is only counted, as there is too much of it."""
     untold = {
         "source": unpaired.wanted_count - len(unpaired.wanted),
@@ -219,7 +219,7 @@ def _list_untold(unpaired: Unpaired) -> Iterator[Finding]:
     for side, count in untold.items():
         if count:
             words = f"more records of the {side} have no equal; what became of those is not told"
-            yield Finding(Kind.DIFFERENT, count=count, words=words)
+            yield CopyFinding(Kind.DIFFERENT, count=count, words=words)
 
 
 _HASH_NAME = "xxhash64"
@@ -231,7 +231,7 @@ def verify_copy(
     ends: CopyEnds,
     *,
     level: Level,
-    progress: Progress | None = None,
+    progress: CopyProgress | None = None,
     on_stage: OnStage | None = None,
     examples: int = EXAMPLES,
     target_source: Mapping[str, str] | None = None,
@@ -257,7 +257,7 @@ def _ignore(stage: str) -> None:
 class _Found:
     """What was found so far."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[CopyFinding, ...] = ()
     gone: tuple[Gone, ...] = ()
     notes: tuple[str, ...] = ()
     source_records: int = 0
@@ -282,7 +282,7 @@ class _Job:
         self._on_stage = on_stage
         self._target_source = target_source or build_target_source(plan, ends)
 
-    def run(self, level: Level, progress: Progress | None, *, examples: int) -> Verification:
+    def run(self, level: Level, progress: CopyProgress | None, *, examples: int) -> Verification:
         self._on_stage("looking at both topics and the control records")
         sides = self._look_at_topics()
         records = progress.records if progress else tuple(read_control_records(self._plan, self._options))
@@ -291,7 +291,7 @@ class _Job:
             known = progress or read_progress(self._plan.id, self._plan.slices, records)
         except RefusedError as error:
             # Nobody knows then what should be where: there is nothing to compare with.
-            contradiction = Finding(Kind.MISSING_CONTROL, words=f"{error.message}: {error.cause}")
+            contradiction = CopyFinding(Kind.MISSING_CONTROL, words=f"{error.message}: {error.cause}")
             return self._report(level, _Found((*missing, contradiction)), records=records, examples=examples)
         check_hashes(known.records)
         if level is Level.QUICK:
@@ -318,7 +318,7 @@ class _Job:
             target_options=self._target_source,
         )
 
-    def _look(self, known: Progress, sides: Sides, *, is_full: bool, examples: int) -> _Found:
+    def _look(self, known: CopyProgress, sides: Sides, *, is_full: bool, examples: int) -> _Found:
         """Read both topics once, and what differs once more."""
         runs = _list_runs(known.records)
         covered = {one.partition: one.end for one in known.cover(self._plan.ranges)}
@@ -357,7 +357,7 @@ class _Job:
         )
 
 
-def _look_quickly(known: Progress, sides: Sides) -> _Found:
+def _look_quickly(known: CopyProgress, sides: Sides) -> _Found:
     """The control records against where the target begins and ends."""
     cut = find_cut_runs(_list_runs(known.records), sides.target.begins, sides.target.ends)
     return _Found(tuple(cut), notes=tuple(describe_debris(known.records, sides.target.ends)))

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from seamark.copies.plan.plan import CopyPlan, build_tasks
 from seamark.copies.plan.progress import find_debris
-from seamark.copies.verify.report import Coordinates, Finding, Gone, Kind
+from seamark.copies.verify.report import Coordinates, CopyFinding, Gone, Kind
 from seamark.kafka_sink.control import Checksum, ControlRecord, Run
 from seamark.spark.slices import OffsetRange
 
 _NAMED = 5
 
 
-def find_missing_records(plan: CopyPlan, records: Iterable[ControlRecord]) -> Iterator[Finding]:
+def find_missing_records(plan: CopyPlan, records: Iterable[ControlRecord]) -> Iterator[CopyFinding]:
     """The tasks of the plan that have no control record: they have not run, or it was lost."""
     tasks = {task.number for task in build_tasks(plan.require_accepted())}
     found: dict[str, set[int]] = {}
@@ -25,10 +25,10 @@ def find_missing_records(plan: CopyPlan, records: Iterable[ControlRecord]) -> It
         if absent:
             named = ", ".join(map(str, absent[:_NAMED])) + (" and more" if len(absent) > _NAMED else "")
             words = f"slice {one.id}, task {named}: not copied yet, or the record was lost"
-            yield Finding(Kind.MISSING_CONTROL, count=len(absent), words=words)
+            yield CopyFinding(Kind.MISSING_CONTROL, count=len(absent), words=words)
 
 
-def find_cut_runs(runs: Iterable[Run], begins: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[Finding]:
+def find_cut_runs(runs: Iterable[Run], begins: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[CopyFinding]:
     """Runs that lie outside of what the target has."""
     for run in runs:
         begin, end = begins.get(run.target, 0), ends.get(run.target, 0)
@@ -66,11 +66,11 @@ def describe_held(ends: Mapping[int, int], true_ends: Mapping[int, int]) -> Iter
             )
 
 
-def _build_missing(run: Run, first: int, last: int, *, words: str) -> Finding:
+def _build_missing(run: Run, first: int, last: int, *, words: str) -> CopyFinding:
     where = Coordinates(run.target, first, last)
     # In the source the records between may be of other runs.
     origin = Coordinates(run.source, run.first_source, run.last_source)
-    return Finding(Kind.LOST, source=origin, target=where, count=last - first + 1, words=words)
+    return CopyFinding(Kind.LOST, source=origin, target=where, count=last - first + 1, words=words)
 
 
 # A task of its own costs more than reading so many records that nobody asked for.
@@ -141,7 +141,7 @@ Scan = Mapping[tuple[int, int], Sums]
 
 
 @dataclass(frozen=True, slots=True)
-class Forgetting:
+class SourceLoss:
     """What a source may have lost since: it is compacted, or its partitions begin here now."""
 
     is_compacted: bool = False
@@ -166,7 +166,7 @@ class Suspect:
 class SumsComparison:
     """What the sums tell. Records without a run are suspects too, in `source_strays` and `target_strays`."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[CopyFinding, ...]
     gone: tuple[Gone, ...]
     suspects: tuple[Suspect, ...]
     source_strays: tuple[OffsetRange, ...]
@@ -179,10 +179,10 @@ class SumsComparison:
 
 
 def judge_sums(
-    runs: Sequence[Run], source: Scan, target: Scan, *, forgetting: Forgetting, is_ordered: bool
+    runs: Sequence[Run], source: Scan, target: Scan, *, forgetting: SourceLoss, is_ordered: bool
 ) -> SumsComparison:
     """Hold both scans against the runs of the control records. `is_ordered`: the order counts too."""
-    findings: list[Finding] = []
+    findings: list[CopyFinding] = []
     gone: list[Gone] = []
     suspects: list[Suspect] = []
     for number, run in enumerate(runs):
@@ -203,7 +203,7 @@ def judge_sums(
     return SumsComparison(tuple(findings), tuple(gone), tuple(suspects), source_strays=strays, target_strays=foreign)
 
 
-def _judge_target(run: Run, found: Sums | None, ours: Sums | None) -> list[Finding]:
+def _judge_target(run: Run, found: Sums | None, ours: Sums | None) -> list[CopyFinding]:
     """The target against the control record."""
     count = found.count if found else 0
     if count < run.count:
@@ -217,7 +217,7 @@ def _judge_target(run: Run, found: Sums | None, ours: Sums | None) -> list[Findi
     return []
 
 
-def _judge_source(run: Run, found: Sums | None) -> list[Finding]:
+def _judge_source(run: Run, found: Sums | None) -> list[CopyFinding]:
     """The source against the control record, where nothing can be gone."""
     count = found.count if found else 0
     if count < run.count:
@@ -231,19 +231,19 @@ def _judge_source(run: Run, found: Sums | None) -> list[Finding]:
     return []
 
 
-def _judge_strays(source: Scan, target: Scan) -> Iterator[Finding]:
+def _judge_strays(source: Scan, target: Scan) -> Iterator[CopyFinding]:
     for (partition, number), sums in sorted(source.items()):
         if number == NO_RUN:
             where = Coordinates(partition, sums.first, sums.last)
-            yield Finding(Kind.LOST, source=where, count=sums.count, words="no control record tells of them")
+            yield CopyFinding(Kind.LOST, source=where, count=sums.count, words="no control record tells of them")
     for (partition, number), sums in sorted(target.items()):
         if number == NO_RUN:
             where = Coordinates(partition, sums.first, sums.last)
-            yield Finding(Kind.FOREIGN, target=where, count=sums.count, words="no control record tells of them")
+            yield CopyFinding(Kind.FOREIGN, target=where, count=sums.count, words="no control record tells of them")
         if sums.misplaced and sums.misplaced_at is not None:
             first = Coordinates(partition, sums.misplaced_at)
             words = "the key belongs to another partition" + (", the first of them" if sums.misplaced > 1 else "")
-            yield Finding(Kind.WRONG_PARTITION, target=first, count=sums.misplaced, words=words)
+            yield CopyFinding(Kind.WRONG_PARTITION, target=first, count=sums.misplaced, words=words)
 
 
 def _find_strays(scan: Scan) -> tuple[OffsetRange, ...]:
@@ -254,8 +254,8 @@ def _find_strays(scan: Scan) -> tuple[OffsetRange, ...]:
     )
 
 
-def _build_finding(kind: Kind, run: Run, words: str, *, count: int = 1) -> Finding:
-    return Finding(
+def _build_finding(kind: Kind, run: Run, words: str, *, count: int = 1) -> CopyFinding:
+    return CopyFinding(
         kind,
         source=Coordinates(run.source, run.first_source, run.last_source),
         target=Coordinates(run.target, run.first_target, run.last_target),

@@ -134,6 +134,9 @@ def _config(node: int, *, port: int, controller: int, voters: str, data: Path, b
         "share.coordinator.state.topic.min.isr": in_sync,
         "group.initial.rebalance.delay.ms": "0",
         "auto.create.topics.enable": "true",
+        # By default no group of the consumer protocol may notice a killed member sooner than after 45 s.
+        "group.consumer.min.session.timeout.ms": "6000",
+        "group.consumer.min.heartbeat.interval.ms": "1000",
         # A stopped broker must be noticed within a test's patience; the default of 9 s is a third of most deadlines.
         "broker.session.timeout.ms": "6000",
         "broker.heartbeat.interval.ms": "1000",

@@ -15,7 +15,7 @@ from seamark.core.offsets import OffsetKey, OffsetMap
 from seamark.errors import UsageError
 from seamark.offsets.codec.jackson import NotJsonError, Scanner
 from seamark.offsets.codec.spelling import DEFAULT_JAVA, order_as_hash_map, spell_key, spell_map
-from seamark.offsets.codec.verdicts import DecodedKey, DecodedValue, KeyVerdict, Oddity, ValueVerdict
+from seamark.offsets.codec.verdicts import Anomaly, DecodedKey, DecodedValue, KeyVerdict, ValueVerdict
 
 __all__ = [
     "FIELD",
@@ -104,7 +104,7 @@ class _UnusualError(Exception):
     """Something on which Python's reader and Jackson may differ."""
 
 
-def read_json(raw: bytes) -> tuple[Any, tuple[Oddity, ...]]:
+def read_json(raw: bytes) -> tuple[Any, tuple[Anomaly, ...]]:
     """The value a worker reads from these bytes, None for none, and what it passes over.
 
     NotJsonError where the worker would refuse them.
@@ -225,7 +225,7 @@ def _judge_value(content: Any) -> tuple[ValueVerdict, str]:
     return (ValueVerdict.NESTED, nested) if nested else (ValueVerdict.GOOD, "")
 
 
-def _build_key(raw: bytes, content: Any, oddities: tuple[Oddity, ...]) -> DecodedKey:
+def _build_key(raw: bytes, content: Any, oddities: tuple[Anomaly, ...]) -> DecodedKey:
     wrong = _judge_list(content)
     if wrong is not None:
         return DecodedKey(raw, wrong[0], detail=wrong[1], oddities=oddities)

@@ -10,7 +10,7 @@ import codecs
 import re
 from typing import Any
 
-from seamark.offsets.codec.verdicts import Oddity
+from seamark.offsets.codec.verdicts import Anomaly
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REFUSED = b"\xff"
@@ -120,14 +120,14 @@ class Scanner:
 
     def __init__(self, raw: bytes) -> None:
         encoding, skipped = find_encoding(raw)
-        self.oddities: set[Oddity] = set()
+        self.oddities: set[Anomaly] = set()
         self._data = raw[skipped:]
         self._at = 0
         self._is_wide = encoding != "utf-8"
         if self._is_wide:
             self._data = recode(self._data, encoding)
         if self._is_wide or skipped:
-            self.oddities.add(Oddity.ENCODING)
+            self.oddities.add(Anomaly.ENCODING)
 
     def read(self) -> Any:
         """The value; None where there is none. NotJsonError where Jackson would refuse it."""
@@ -135,7 +135,7 @@ class Scanner:
             return None
         value = self._read_value()
         if self._peek() != _END:
-            self.oddities.add(Oddity.TRAILING)
+            self.oddities.add(Anomaly.TRAILING)
         return value
 
     def _read_value(self) -> Any:
@@ -169,7 +169,7 @@ class Scanner:
             container = opened[-1]
             if isinstance(container, dict):
                 if names[-1] in container:
-                    self.oddities.add(Oddity.DUPLICATE)
+                    self.oddities.add(Anomaly.DUPLICATE)
                 container[names[-1]] = value
             else:
                 container.append(value)
@@ -241,7 +241,7 @@ class Scanner:
             return piece.decode()
         except UnicodeDecodeError:
             text = decode_units(piece, at=self._at, is_name=is_name)
-            self.oddities.add(Oddity.ENCODING)
+            self.oddities.add(Anomaly.ENCODING)
             return text
 
     def _read_escape(self) -> str:
@@ -287,5 +287,5 @@ class Scanner:
     def _wrap(self, number: int) -> int:
         wrapped = (number + 2**63) % 2**64 - 2**63
         if wrapped != number:
-            self.oddities.add(Oddity.WRAPPED)
+            self.oddities.add(Anomaly.WRAPPED)
         return wrapped

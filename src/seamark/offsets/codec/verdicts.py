@@ -40,8 +40,8 @@ class ValueVerdict(StrEnum):
     TOO_LARGE = "too-large"
 
 
-class Oddity(StrEnum):
-    """What a worker passes over in silence, and a person should know."""
+class Anomaly(StrEnum):
+    """What a worker ignores without a message, and an operator should know."""
 
     TRAILING = "trailing"
     """Something stands behind the end of the JSON."""
@@ -65,7 +65,7 @@ class DecodedKey:
     key: OffsetKey | None = None
     connector: str | None = None
     detail: str = ""
-    oddities: tuple[Oddity, ...] = ()
+    oddities: tuple[Anomaly, ...] = ()
 
     @property
     def is_rest_spelling(self) -> bool:
@@ -88,4 +88,4 @@ class DecodedValue:
     verdict: ValueVerdict
     offset: OffsetMap | None = None
     detail: str = ""
-    oddities: tuple[Oddity, ...] = ()
+    oddities: tuple[Anomaly, ...] = ()

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seamark.changes.plan import Planned
+from seamark.changes.plan import PlannedChange
 from seamark.connect.model import Connector
 from seamark.core.offsets import Offset, spell_identity
 from seamark.core.readings import fan_out
 from seamark.core.refs import ConnectorType, is_group_owner, parse_owner, read_group_name
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
-from seamark.offsets.move.sources import SavedTopics, build_left_notes, read_left
+from seamark.offsets.move.sources import ExportedTopicIds, build_left_notes, read_orphaned_offsets
 from seamark.offsets.move.targets import (
     Move,
     OwnerFile,
@@ -44,8 +44,8 @@ class OffsetMoves:
 
     def move(
         self, owner: str, move: Move, *, partitions: Sequence[str] = (), safety: SafetyOptions = DEFAULT_SAFETY
-    ) -> Planned:
-        """Plan another place for an owner. `as_of` is planned by `Moments`."""
+    ) -> PlannedChange:
+        """Plan another place for an owner. `as_of` is planned by `RestorePlanner`."""
         if is_group_owner(owner):
             return self._move_group(owner, move, partitions)
         connector = self.deps.connectors.one(owner)
@@ -58,7 +58,9 @@ class OffsetMoves:
         notes = (*sink.notes, *self._open_saved(sink.topics).refuse_other(connector.owner, offsets, connector))
         return plan_write(self.deps, connector, offsets, title=title, safety=safety, notes=notes)
 
-    def forget(self, owner: str, *, partitions: Sequence[str] = (), safety: SafetyOptions = DEFAULT_SAFETY) -> Planned:
+    def forget(
+        self, owner: str, *, partitions: Sequence[str] = (), safety: SafetyOptions = DEFAULT_SAFETY
+    ) -> PlannedChange:
         """Plan that an owner forgets its offsets, or those of some partitions."""
         if is_group_owner(owner):
             name = read_group_name(owner)
@@ -74,7 +76,9 @@ class OffsetMoves:
             offsets = self._open_source(connector).forget(partitions)
         return plan_write(self.deps, connector, offsets, title=f"forget offsets of {connector.owner}", safety=safety)
 
-    def restore(self, path: Path, *, owners: Sequence[str] = (), safety: SafetyOptions = DEFAULT_SAFETY) -> Planned:
+    def restore(
+        self, path: Path, *, owners: Sequence[str] = (), safety: SafetyOptions = DEFAULT_SAFETY
+    ) -> PlannedChange:
         """Plan that owners stand where a file says: an export, or the bare JSON of `connect-offsets`."""
         side, topics = read_saved(path)
         named = [find_named(side, owner, path=path) for owner in owners]
@@ -98,7 +102,7 @@ class OffsetMoves:
             )
         return merge(f"import offsets from {path.name}", [answers.results[owner] for owner in chosen])
 
-    def copy(self, source: str, target: str, *, safety: SafetyOptions = DEFAULT_SAFETY) -> Planned:
+    def copy(self, source: str, target: str, *, safety: SafetyOptions = DEFAULT_SAFETY) -> PlannedChange:
         """Plan that one owner stands where another stands, or stood. Keys are rewritten as the other one names them."""
         offsets, origin, left = self._read_source(source)
         title = f"copy offsets of {source} to {target}"
@@ -117,7 +121,7 @@ class OffsetMoves:
             offsets = self._rewrite(source, connector, offsets)
         return plan_write(self.deps, connector, offsets, title=title, safety=safety, notes=notes)
 
-    def relocate(self, owner: str, topic: str | None, *, safety: SafetyOptions = DEFAULT_SAFETY) -> Planned:
+    def relocate(self, owner: str, topic: str | None, *, safety: SafetyOptions = DEFAULT_SAFETY) -> PlannedChange:
         """Plan that a source keeps its offsets in a topic of its own; None is the one of its workers."""
         if is_group_owner(owner):
             raise UnsupportedError(f"{owner} has no offsets topic", cause="the group coordinator keeps its offsets")
@@ -130,8 +134,8 @@ class OffsetMoves:
         *,
         safety: SafetyOptions,
         shared: SharedGroups | None,
-        saved: SavedTopics,
-    ) -> Planned:
+        saved: ExportedTopicIds,
+    ) -> PlannedChange:
         if is_group_owner(owner):
             return self._place_group(owner, offsets, saved)
         connector = self.deps.connectors.one(owner)
@@ -144,18 +148,18 @@ class OffsetMoves:
         return plan_write(self.deps, connector, offsets, title=title, safety=safety, notes=notes, shared=shared)
 
     def _place_group(
-        self, owner: str, offsets: Sequence[Offset], saved: SavedTopics, partitions: Sequence[str] = ()
-    ) -> Planned:
+        self, owner: str, offsets: Sequence[Offset], saved: ExportedTopicIds, partitions: Sequence[str] = ()
+    ) -> PlannedChange:
         chosen = [parse_spots(name) for name in partitions]
         held = [one for one in offsets if not chosen or is_chosen(one.partition, chosen)]
         notes = saved.refuse_other(owner, held)
         planned = self.deps.open_groups().place(read_group_name(owner), find_commits(owner, offsets), topics=partitions)
         return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *notes)))
 
-    def _open_saved(self, ids: Mapping[str, str] | None) -> SavedTopics:
-        return SavedTopics(ids, kafka=self.deps.world.kafka if self.deps.world.stores.has_brokers else None)
+    def _open_saved(self, ids: Mapping[str, str] | None) -> ExportedTopicIds:
+        return ExportedTopicIds(ids, kafka=self.deps.world.kafka if self.deps.world.stores.has_brokers else None)
 
-    def _move_group(self, owner: str, move: Move, partitions: Sequence[str]) -> Planned:
+    def _move_group(self, owner: str, move: Move, partitions: Sequence[str]) -> PlannedChange:
         name = read_group_name(owner)
         if isinstance(move.to, Mapping):
             raise UsageError("a group is moved to earliest, latest, an offset or a time")
@@ -183,7 +187,7 @@ class OffsetMoves:
         return offsets, connector, ()
 
     def _read_left(self, source: str, missing: NotFoundError) -> tuple[Offset, ...]:
-        return read_left(
+        return read_orphaned_offsets(
             source, missing, connectors=self.deps.connectors, clusters=self.deps.clusters, stores=self.deps.world.stores
         )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from seamark.offsets.stores.stores import OffsetStores
 
 
-def read_left(
+def read_orphaned_offsets(
     owner: str, missing: NotFoundError, *, connectors: Connectors, clusters: Clusters, stores: OffsetStores
 ) -> tuple[Offset, ...]:
     """The offsets of a connector that no cluster has any more, from the store of its workers.
@@ -61,7 +61,7 @@ def build_left_notes(owner: str) -> tuple[str, ...]:
     )
 
 
-class SavedTopics:
+class ExportedTopicIds:
     """The ids that topics had when a file was written, held against those that they have now.
 
     Every verb that takes positions out of a file asks it. All topics are read at once, when the first is asked about.

@@ -28,12 +28,12 @@ from seamark.groups.targets import (
     shift,
 )
 from seamark.kafka.groups import Committed
-from seamark.kafka.model import Spot
-from seamark.offsets.model import HeldOffset
+from seamark.kafka.model import TopicPartition
+from seamark.offsets.model import CurrentOffset
 from seamark.offsets.read.export import Side, read_saved
 from seamark.offsets.read.export_file import parse_bare_export, read_json_file
-from seamark.offsets.semantics import Meaning
-from seamark.offsets.semantics.arithmetic import Mover, Way, find_mover, find_shadowed
+from seamark.offsets.semantics import OffsetSemantics
+from seamark.offsets.semantics.arithmetic import MoveKind, Mover, find_fallback_partitions, find_mover
 from seamark.offsets.semantics.sinks import find_spot, read_number
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 _ALWAYS = ("--to JSON", "--to beginning", "--as-of TIME", "--from FILE")
 
 
-class Word(StrEnum):
+class NamedOffset(StrEnum):
     """Places that have a name. The edges of a log are for sinks alone."""
 
     BEGINNING = "beginning"
 
 
-Place = Word | int | datetime | OffsetMap
+Place = NamedOffset | int | datetime | OffsetMap
 """What `--to` says, for a source."""
 
 
@@ -88,8 +88,8 @@ def parse_place(value: str | int | datetime | OffsetMap) -> Place:
     if isinstance(value, datetime):
         return value if value.tzinfo else value.replace(tzinfo=UTC)
     text = value.strip()
-    if text == Word.BEGINNING:
-        return Word.BEGINNING
+    if text == NamedOffset.BEGINNING:
+        return NamedOffset.BEGINNING
     if text.startswith("{"):
         return parse_map(text)
     if text.removeprefix("-").isascii() and text.removeprefix("-").isdecimal():
@@ -179,10 +179,10 @@ def find_named(side: Side, owner: str, *, path: Path) -> str:
 class SourceTargets:
     """The offsets that a move of one source comes to."""
 
-    def __init__(self, owner: str, *, meaning: Meaning, held: Sequence[HeldOffset]) -> None:
+    def __init__(self, owner: str, *, meaning: OffsetSemantics, held: Sequence[CurrentOffset]) -> None:
         self._owner = owner
         self._meaning = meaning
-        self._held = tuple(found for found in held if found.offset is not None or found.doubt)
+        self._held = tuple(found for found in held if found.offset is not None or found.ambiguity)
         self._mover: Mover = find_mover(meaning)
 
     def pick(self, names: Sequence[str], *, new: bool = False) -> tuple[OffsetMap, ...]:
@@ -214,7 +214,9 @@ class SourceTargets:
             return ()
         gone: dict[str, OffsetMap] = {}
         for one in self.pick(names):
-            gone |= {spell_identity(other): other for other in (one, *find_shadowed(self._meaning, one, held))}
+            gone |= {
+                spell_identity(other): other for other in (one, *find_fallback_partitions(self._meaning, one, held))
+            }
         return tuple(Offset(one, None) for one in gone.values())
 
     def move(self, move: Move, names: Sequence[str]) -> tuple[Offset, ...]:
@@ -222,29 +224,29 @@ class SourceTargets:
         if move.source is not None:
             return self._take(read_owner_file(move.source, owner=self._owner).offsets, names, what=str(move.source))
         place = None if move.to is None else parse_place(move.to)
-        if place is Word.BEGINNING:
+        if place is NamedOffset.BEGINNING:
             return self.forget(names)
         if isinstance(place, Mapping):
             return (Offset(self._require_one(self.pick(names, new=True)), place),)
         live = self._find_live(names)
         if isinstance(place, int):
-            self._require(Way.NUMBER)
+            self._require(MoveKind.NUMBER)
             self._require_one([found.partition for found in live])
         return tuple(self._compute(found, move, place) for found in live)
 
-    def _compute(self, held: HeldOffset, move: Move, place: Place | None) -> Offset:
+    def _compute(self, held: CurrentOffset, move: Move, place: Place | None) -> Offset:
         """A position by number or time."""
         try:
             if isinstance(place, int):
                 return Offset(held.partition, self._mover.to_number(place))
             if isinstance(place, datetime):
-                self._require(Way.TIME)
+                self._require(MoveKind.TIME)
                 nanos = round(place.timestamp() * 1_000_000) * 1000
                 return Offset(held.partition, self._mover.to_time(nanos, held.offset))
             if move.shift is not None:
-                self._require(Way.SHIFT)
+                self._require(MoveKind.SHIFT)
                 return Offset(held.partition, self._mover.shift(held.offset or {}, move.shift))
-            self._require(Way.BACK)
+            self._require(MoveKind.BACK)
             seconds = parse_length(move.back if move.back is not None else "")
             return Offset(held.partition, self._mover.back(held.offset or {}, seconds))
         except ValueError as error:
@@ -253,11 +255,11 @@ class SourceTargets:
                 f"{self._owner} can't be moved so: {where}: {error}", hint=self._say_ways()
             ) from None
 
-    def _find_live(self, names: Sequence[str]) -> tuple[HeldOffset, ...]:
+    def _find_live(self, names: Sequence[str]) -> tuple[CurrentOffset, ...]:
         """The chosen partitions without those that are not read while another speaks for them."""
         picked = {spell_identity(one) for one in self.pick(names)}
         held = [found.partition for found in self._held]
-        silent = {spell_identity(other) for one in held for other in find_shadowed(self._meaning, one, held)}
+        silent = {spell_identity(other) for one in held for other in find_fallback_partitions(self._meaning, one, held)}
         return tuple(found for found in self._held if spell_identity(found.partition) in picked - silent)
 
     def _take(self, offsets: Sequence[Offset], names: Sequence[str], *, what: str) -> tuple[Offset, ...]:
@@ -283,14 +285,14 @@ class SourceTargets:
             return all(key in partition and _is_equal(partition[key], value) for key, value in wanted.items())
         return name == self._meaning.describe(partition, None)[0] or name in map(str, partition.values())
 
-    def _require(self, way: Way) -> None:
+    def _require(self, way: MoveKind) -> None:
         if way not in self._mover.ways:
             raise UnsupportedError(
                 f"{self._owner} can't be moved by {way}", cause=self._mover.why, hint=self._say_ways()
             )
 
     def _say_ways(self) -> str:
-        ways = [way.value for way in Way if way in self._mover.ways]
+        ways = [way.value for way in MoveKind if way in self._mover.ways]
         return f"it can be moved by {', '.join((*ways, *_ALWAYS))}"
 
 
@@ -304,7 +306,7 @@ _BLIND = "nobody tells whether this lies within the log: beyond it auto.offset.r
 class SinkTargets:
     """The offsets that a move of one sink comes to. `notes` are what the reader of the plan must know of them."""
 
-    def __init__(self, owner: str, *, held: Sequence[HeldOffset], kafka: BrokersPort | None, now: float) -> None:
+    def __init__(self, owner: str, *, held: Sequence[CurrentOffset], kafka: BrokersPort | None, now: float) -> None:
         """Without `kafka` nobody tells where the log begins and ends: then numbers are taken as they are."""
         self._owner = owner
         self._brokers = kafka
@@ -327,7 +329,7 @@ class SinkTargets:
 
     def move(self, move: Move, names: Sequence[str]) -> tuple[Offset, ...]:
         """The offsets of one move, within the log."""
-        if move.to == Word.BEGINNING:
+        if move.to == NamedOffset.BEGINNING:
             return self.forget(names)
         if move.source is not None:
             saved = read_owner_file(move.source, owner=self._owner)
@@ -392,7 +394,7 @@ class SinkTargets:
             return number
         return parse_where(place if place is not None else "")
 
-    def _pick(self, names: Sequence[str]) -> tuple[Spot, ...]:
+    def _pick(self, names: Sequence[str]) -> tuple[TopicPartition, ...]:
         chosen = [parse_spots(name) for name in names]
         if self._brokers is None:
             spots = tuple(
@@ -445,9 +447,9 @@ def parse_spots(name: str) -> Chosen:
     return Chosen(spot[0], (spot[1],))
 
 
-def find_commits(owner: str, offsets: Sequence[Offset]) -> dict[Spot, int | None]:
+def find_commits(owner: str, offsets: Sequence[Offset]) -> dict[TopicPartition, int | None]:
     """What a group would commit for these offsets; refused where they are those of a source."""
-    found: dict[Spot, int | None] = {}
+    found: dict[TopicPartition, int | None] = {}
     for one in offsets:
         spot = find_spot(one.partition)
         number = None if one.offset is None else read_number(one.offset, OFFSET)

@@ -22,8 +22,8 @@ from seamark.kafka.model import HeldRecord
 from seamark.offsets.codec.codec import decode_key, encode_key, encode_rest_key
 from seamark.offsets.model import (
     CompletedOffsets,
-    HeldOffset,
-    OffsetOddity,
+    CurrentOffset,
+    OffsetAnomaly,
     OffsetWrite,
     StoredOffset,
     StoreReading,
@@ -37,7 +37,7 @@ from seamark.offsets.stores.write_checks import check_own_records, check_record_
 if TYPE_CHECKING:
     from seamark.connect.api import ConnectPort
     from seamark.context import ConnectSettings, Context
-    from seamark.offsets.semantics import Meaning
+    from seamark.offsets.semantics import OffsetSemantics
     from seamark.offsets.stores.stores import OffsetStores
 
 
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 ORPHAN_WRITE_SECONDS = 15.0
 
 
-class LeftOffsets:
-    """A `LeftOffsetsPort` over one cluster's offsets topic."""
+class OrphanedOffsets:
+    """An `OrphanedOffsetsPort` over one cluster's offsets topic."""
 
     def __init__(self, cluster: str, *, context: Context, stores: OffsetStores) -> None:
         self._cluster = cluster
@@ -114,15 +114,15 @@ class ConnectorOffsets:
         self._settings = settings
         self._stores = stores
 
-    def read(self, partitions: Sequence[OffsetMap]) -> tuple[HeldOffset, ...]:
+    def read(self, partitions: Sequence[OffsetMap]) -> tuple[CurrentOffset, ...]:
         """What the stores hold of these partitions, in their order."""
         return self._read_held(self._read_connector(), partitions)
 
-    def _read_held(self, connector: Connector, partitions: Sequence[OffsetMap]) -> tuple[HeldOffset, ...]:
+    def _read_held(self, connector: Connector, partitions: Sequence[OffsetMap]) -> tuple[CurrentOffset, ...]:
         first, second = self._read_stores(connector)
         return tuple(_build_held(partition, first, second) for partition in partitions)
 
-    def read_all(self) -> tuple[HeldOffset, ...]:
+    def read_all(self) -> tuple[CurrentOffset, ...]:
         """Everything that is held and not forgotten."""
         first, second = self._read_stores(self._read_connector())
         return tuple(
@@ -155,7 +155,7 @@ class ConnectorOffsets:
         group = find_group(self._name, connector.config, self._settings)
         change_commits(self._stores.find_brokers(connector), group, commits)
 
-    def complete(self, held: Sequence[HeldOffset]) -> CompletedOffsets:
+    def complete(self, held: Sequence[CurrentOffset]) -> CompletedOffsets:
         """The same, with records for those that no task would find."""
         keys = NewKeys(self._read_connector(), context=self._context, settings=self._settings, stores=self._stores)
         return keys.complete(held)
@@ -270,7 +270,7 @@ class ConnectorOffsets:
         """Partition and offset, each in a few words."""
         return self._find_meaning(self._read_connector()).describe(partition, offset)
 
-    def _find_meaning(self, connector: Connector) -> Meaning:
+    def _find_meaning(self, connector: Connector) -> OffsetSemantics:
         from seamark.offsets.semantics.registry import read_meaning  # noqa: PLC0415
 
         return read_meaning(connector, self._client)
@@ -336,17 +336,17 @@ _NOTHING = Content()
 
 
 def _index(reading: StoreReading) -> Content:
-    strays = (found.partition for found in reading.findings if found.oddity is OffsetOddity.STRAY)
+    strays = (found.partition for found in reading.findings if found.anomaly is OffsetAnomaly.STRAY)
     return Content(
         {found.key.identity: found for found in (*reading.offsets, *reading.forgotten)},
         frozenset(spell_identity(partition) for partition in strays if partition is not None),
     )
 
 
-def _build_held(partition: OffsetMap, primary: Content, copy: Content) -> HeldOffset:
+def _build_held(partition: OffsetMap, primary: Content, copy: Content) -> CurrentOffset:
     name = spell_identity(partition)
     first, second = primary.offsets.get(name), copy.offsets.get(name)
-    return HeldOffset(
+    return CurrentOffset(
         partition,
         None if first is None else first.offset,
         (*_build_records(first), *_build_records(second)),
@@ -388,7 +388,7 @@ class NewKeys:
         self._settings = settings
         self._stores = stores
 
-    def complete(self, held: Sequence[HeldOffset]) -> CompletedOffsets:
+    def complete(self, held: Sequence[CurrentOffset]) -> CompletedOffsets:
         """The same offsets. The topic that the tasks read comes first in the records of each."""
         topics = self._find_topics()
         lacking = [one for one in held if topics[0] not in {record.topic for record in _find_read(one)}]
@@ -442,7 +442,7 @@ class NewKeys:
             ) from missing
 
     def _complete_one(
-        self, held: HeldOffset, holdings: Mapping[str, TopicHolding]
+        self, held: CurrentOffset, holdings: Mapping[str, TopicHolding]
     ) -> tuple[tuple[HeldRecord, ...], str]:
         there = _find_read(held)
         note = ""
@@ -474,7 +474,7 @@ class NewKeys:
         return rest, f"{words} has no record yet; its key is spelled as Connect's REST API would"
 
 
-def _find_read(held: HeldOffset) -> tuple[HeldRecord, ...]:
+def _find_read(held: CurrentOffset) -> tuple[HeldRecord, ...]:
     return tuple(record for record in held.records if is_task_key(record.key))
 
 

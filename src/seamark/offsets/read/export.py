@@ -17,7 +17,7 @@ from seamark.core.offsets import Offset, spell_identity, spell_offset
 from seamark.core.readings import fan_out
 from seamark.core.refs import ConnectorType, build_group_owner
 from seamark.errors import RefusedError, SeamarkError
-from seamark.offsets.exports import Difference, OffsetComparison, OffsetDifference, OwnerExport
+from seamark.offsets.exports import DifferenceKind, OffsetComparison, OffsetDifference, OwnerExport
 from seamark.offsets.model import OffsetFinding, StoredOffset, StoreReading
 from seamark.offsets.read.export_file import is_envelope, parse_bare_export, read_export, read_json_file
 from seamark.offsets.read.rest_comparison import compare_copy
@@ -73,13 +73,13 @@ def _compare(owner: str, was: Offset | None, now: Offset | None) -> OffsetDiffer
         if present is None or present.offset is None:
             # That nothing is held is said in two ways, and means the same.
             return None
-        kind = Difference.ADDED if was is None else Difference.REMOVED
+        kind = DifferenceKind.ADDED if was is None else DifferenceKind.REMOVED
         return OffsetDifference(
             owner, present.partition, kind, was.offset if was else None, now.offset if now else None
         )
     if spell_offset(was.offset) == spell_offset(now.offset):
         return None
-    return OffsetDifference(owner, now.partition, Difference.CHANGED, was.offset, now.offset)
+    return OffsetDifference(owner, now.partition, DifferenceKind.CHANGED, was.offset, now.offset)
 
 
 def _by_identity(offsets: tuple[Offset, ...]) -> dict[str, Offset]:
@@ -87,7 +87,7 @@ def _by_identity(offsets: tuple[Offset, ...]) -> dict[str, Offset]:
 
 
 @dataclass(slots=True)
-class Harvest:
+class ExportAccumulator:
     """What was read so far, by owner."""
 
     owners: dict[str, OwnerExport] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Harvest:
         records = tuple(record for one in held for record in (one.evidence, *one.others))
         self.owners[owner] = OwnerExport(owner, offsets, records)
 
-    def join(self, other: Harvest) -> None:
+    def join(self, other: ExportAccumulator) -> None:
         """Take what another reading found."""
         self.owners |= other.owners
         self.findings += other.findings
@@ -122,27 +122,29 @@ class OffsetReader:
         self._clusters = clusters
         self._stores = stores
 
-    def read_all(self) -> Harvest:
+    def read_all(self) -> ExportAccumulator:
         """Everything that the Connect clusters of the context hold, also what connectors that are gone have left."""
         answers = self._clusters.ask(lambda client: client.read_connectors())
-        harvest = Harvest(failures={f"connectors of {name}": error for name, error in answers.failures.items()})
+        harvest = ExportAccumulator(
+            failures={f"connectors of {name}": error for name, error in answers.failures.items()}
+        )
         # A cluster whose workers are down still has its topic: everything in it is read.
         calls = {name: self._bind(name, answers.results.get(name, ()), None) for name in self._clusters.names}
         return self._gather(calls, harvest)
 
-    def read_some(self, connectors: Sequence[Connector], groups: Sequence[str] = ()) -> Harvest:
+    def read_some(self, connectors: Sequence[Connector], groups: Sequence[str] = ()) -> ExportAccumulator:
         """The offsets of these connectors and consumer groups."""
         by_cluster: dict[str, list[Connector]] = {}
         for connector in connectors:
             by_cluster.setdefault(connector.cluster, []).append(connector)
         calls = {name: self._bind(name, found, [one.name for one in found]) for name, found in by_cluster.items()}
-        harvest = self._gather(calls, Harvest())
+        harvest = self._gather(calls, ExportAccumulator())
         for group in groups:
             reading = self._stores.find_group(group).read()
             harvest.add(build_group_owner(group), reading.offsets)
         return harvest
 
-    def add_topics(self, harvest: Harvest) -> None:
+    def add_topics(self, harvest: ExportAccumulator) -> None:
         """Take in the ids of the topics that are stood on. Offsets are worth saving also where nobody tells them."""
         near = (found for owner, found in harvest.owners.items() if owner not in harvest.elsewhere)
         spots = (find_spot(one.partition) for found in near for one in found.offsets)
@@ -152,18 +154,22 @@ class OffsetReader:
 
     def _bind(
         self, cluster: str, connectors: Sequence[Connector], only: Collection[str] | None
-    ) -> Callable[[], Harvest]:
+    ) -> Callable[[], ExportAccumulator]:
         return lambda: self._read_cluster(cluster, connectors, only)
 
-    def _gather(self, calls: Mapping[str, Callable[[], Harvest]], harvest: Harvest) -> Harvest:
+    def _gather(
+        self, calls: Mapping[str, Callable[[], ExportAccumulator]], harvest: ExportAccumulator
+    ) -> ExportAccumulator:
         answers = fan_out(calls)
         for found in answers.results.values():
             harvest.join(found)
         harvest.failures |= answers.failures
         return harvest
 
-    def _read_cluster(self, cluster: str, connectors: Sequence[Connector], only: Collection[str] | None) -> Harvest:
-        harvest = Harvest()
+    def _read_cluster(
+        self, cluster: str, connectors: Sequence[Connector], only: Collection[str] | None
+    ) -> ExportAccumulator:
+        harvest = ExportAccumulator()
         sinks = [one for one in connectors if one.type is ConnectorType.SINK]
         own = [one for one in connectors if one.type is not ConnectorType.SINK and OWN_OFFSETS_TOPIC in one.config]
         names = None if only is None else sorted({one.name for one in connectors} - {one.name for one in sinks})
@@ -182,14 +188,14 @@ class OffsetReader:
             self._try(harvest, connector, lambda one: self._add_sink(harvest, one))
         return harvest
 
-    def _try(self, harvest: Harvest, connector: Connector, read: Callable[[Connector], None]) -> None:
+    def _try(self, harvest: ExportAccumulator, connector: Connector, read: Callable[[Connector], None]) -> None:
         """One owner that can't be read does not take the others with it."""
         try:
             read(connector)
         except SeamarkError as error:
             harvest.failures[connector.owner] = error
 
-    def _add_own(self, harvest: Harvest, connector: Connector, workers: StoreReading) -> None:
+    def _add_own(self, harvest: ExportAccumulator, connector: Connector, workers: StoreReading) -> None:
         stores = self._stores.find(connector)
         if stores.second is None:
             return
@@ -199,7 +205,7 @@ class OffsetReader:
         harvest.findings += (*reading.findings, *compare_copy(reading, copy))
         harvest.add(connector.owner, (*reading.offsets, *reading.forgotten))
 
-    def _add_sink(self, harvest: Harvest, connector: Connector) -> None:
+    def _add_sink(self, harvest: ExportAccumulator, connector: Connector) -> None:
         reading = self._stores.find(connector).first.read([connector.name])
         harvest.add(connector.owner, reading.offsets)
         if reads_elsewhere(connector):

@@ -22,13 +22,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from seamark.core.files import PRIVATE, read_limited, write_whole
+from seamark.core.files import PRIVATE, read_limited, write_atomically
 from seamark.core.offsets import Offset, spell_identity
 from seamark.core.strict_json import VERSION_FIELD, StoredFormat, check_format
 from seamark.errors import AlreadyExistsError, SeamarkError, UsageError
 from seamark.offsets.codec.codec import decode_key, decode_value
 from seamark.offsets.exports import ExportCheck, OffsetExport, OwnerExport
-from seamark.offsets.model import Evidence, OffsetFinding, OffsetOddity
+from seamark.offsets.model import OffsetAnomaly, OffsetFinding, StoredRecord
 
 KIND = "OffsetExport"
 FORMAT = StoredFormat("offset export", 1)
@@ -57,7 +57,7 @@ def build_document(export: OffsetExport) -> dict[str, Any]:
         "records": records,
         "findings": [
             {
-                "finding": found.oddity.value,
+                "finding": found.anomaly.value,
                 "connector": found.connector,
                 "partition": None if found.partition is None else dict(found.partition),
                 "message": found.message,
@@ -107,7 +107,7 @@ def write_new(text: str, path: Path) -> None:
     """Write a file that is its owner's alone and that was not there."""
     refuse_existing(path)
     try:
-        write_whole(text.encode(), path.expanduser().absolute(), mode=PRIVATE, is_new=True)
+        write_atomically(text.encode(), path.expanduser().absolute(), mode=PRIVATE, is_new=True)
     except FileExistsError:
         raise _build_existing(path) from None
     except OSError as error:
@@ -252,7 +252,7 @@ def _read_offset(body: Mapping[str, Any]) -> Offset:
     return Offset(partition, offset)
 
 
-def _build_record(found: Evidence) -> dict[str, Any]:
+def _build_record(found: StoredRecord) -> dict[str, Any]:
     return {
         "store": found.store,
         "key": _encode(found.key),
@@ -263,14 +263,14 @@ def _build_record(found: Evidence) -> dict[str, Any]:
     }
 
 
-def _read_record(body: Mapping[str, Any]) -> Evidence:
+def _read_record(body: Mapping[str, Any]) -> StoredRecord:
     key, value = _decode(body["key"]), _decode(body["value"])
-    return Evidence(body["store"], key, value, body["partition"], body["offset"], body["timestamp_ms"])
+    return StoredRecord(body["store"], key, value, body["partition"], body["offset"], body["timestamp_ms"])
 
 
 def _read_finding(body: Mapping[str, Any]) -> OffsetFinding:
     records = tuple(_read_record(one) for one in body["records"])
-    return OffsetFinding(OffsetOddity(body["finding"]), body["connector"], body["message"], body["partition"], records)
+    return OffsetFinding(OffsetAnomaly(body["finding"]), body["connector"], body["message"], body["partition"], records)
 
 
 def _encode(raw: bytes | None) -> str | None:

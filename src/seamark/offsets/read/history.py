@@ -10,7 +10,7 @@ from seamark.core.refs import is_group_owner, read_group_name
 from seamark.errors import NotFoundError, UnsupportedError
 from seamark.offsets.codec.verdicts import DecodedKey
 from seamark.offsets.exports import HistoryEntry
-from seamark.offsets.model import Evidence, OffsetWrite
+from seamark.offsets.model import OffsetWrite, StoredRecord
 from seamark.offsets.stores.topic import TopicStore
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def read_history(
     return build_history(store.read_history([name]))
 
 
-def build_history(found: Iterable[tuple[DecodedKey, Evidence]]) -> tuple[HistoryEntry, ...]:
+def build_history(found: Iterable[tuple[DecodedKey, StoredRecord]]) -> tuple[HistoryEntry, ...]:
     """Records in the order of their times; those of one time in the order of the topic."""
     entries = [
         HistoryEntry(key.connector or "", key.key.partition if key.key is not None else None, evidence.offset, evidence)

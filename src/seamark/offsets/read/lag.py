@@ -17,7 +17,7 @@ from seamark.core.readings import Reading, fan_out
 from seamark.core.refs import ConnectorType
 from seamark.errors import SeamarkError
 from seamark.offsets.exports import PartitionLag, SourceLag
-from seamark.offsets.semantics import Meaning
+from seamark.offsets.semantics import OffsetSemantics
 from seamark.offsets.semantics.registry import find_meaning
 
 if TYPE_CHECKING:
@@ -148,7 +148,9 @@ def _count_source(source: Connector, offsets: Sequence[Offset], database: Databa
     return SourceLag(source.owner, state, tuple(_count_partitions(meaning, offsets, database)))
 
 
-def _count_partitions(meaning: Meaning, offsets: Sequence[Offset], database: Database | str) -> Iterator[PartitionLag]:
+def _count_partitions(
+    meaning: OffsetSemantics, offsets: Sequence[Offset], database: Database | str
+) -> Iterator[PartitionLag]:
     for offset in offsets:
         words, _ = meaning.describe(offset.partition, offset.offset)
         distance = meaning.build_distance(offset.partition, offset.offset, None)

@@ -9,7 +9,7 @@ from seamark.connect.clusters import Clusters
 from seamark.core.readings import Reading
 from seamark.errors import SeamarkError
 from seamark.offsets.exports import Orphan
-from seamark.offsets.model import OwnedOffsets, StoredOffset, StoreReading
+from seamark.offsets.model import OwnerOffsets, StoredOffset, StoreReading
 
 if TYPE_CHECKING:
     from seamark.offsets.stores.stores import OffsetStores
@@ -61,9 +61,9 @@ def _build(owner: str, store: str, found: Sequence[StoredOffset]) -> Orphan:
     return Orphan(owner, store, tuple(one.as_offset() for one in found), max(times, default=None))
 
 
-def build_orphan_offsets(owner: str, reading: StoreReading) -> OwnedOffsets:
+def build_orphan_offsets(owner: str, reading: StoreReading) -> OwnerOffsets:
     """The offsets of an owner that is no connector, or none any more."""
-    return OwnedOffsets(
+    return OwnerOffsets(
         owner=owner,
         connector=None,
         offsets=tuple(found.as_offset() for found in reading.offsets),

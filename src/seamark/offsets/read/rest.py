@@ -11,7 +11,7 @@ from seamark.core.offsets import Offset, OffsetMap, Order, spell_identity, spell
 from seamark.errors import DeadlineError, RefusedError, SeamarkError, UnreachableError, UnsupportedError
 from seamark.kafka.groups import GroupStatus
 from seamark.kafka.model import HeldRecord
-from seamark.offsets.model import CompletedOffsets, HeldOffset, OffsetWrite, TopicHolding
+from seamark.offsets.model import CompletedOffsets, CurrentOffset, OffsetWrite, TopicHolding
 from seamark.offsets.semantics.registry import read_meaning
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from seamark.connect.api import ConnectPort
     from seamark.context import ConnectSettings, Context
     from seamark.kafka.api import BrokersPort
-    from seamark.offsets.semantics import Meaning
+    from seamark.offsets.semantics import OffsetSemantics
 
 # A worker reads its topic to the end before it answers; one whose reader lags or rebalances is there in some seconds.
 _AGREE_SECONDS = 15.0
@@ -65,12 +65,12 @@ class RestOffsets:
         self._settings = settings
         self._clock = clock
 
-    def read(self, partitions: Sequence[OffsetMap]) -> tuple[HeldOffset, ...]:
+    def read(self, partitions: Sequence[OffsetMap]) -> tuple[CurrentOffset, ...]:
         """What two workers say of these partitions, in their order."""
         known = {spell_identity(one.partition): one for one in self._read_agreed()}
         return tuple(_build_held(partition, known.get(spell_identity(partition))) for partition in partitions)
 
-    def read_all(self) -> tuple[HeldOffset, ...]:
+    def read_all(self) -> tuple[CurrentOffset, ...]:
         """Everything that two workers name."""
         return tuple(_build_held(one.partition, one) for one in self._read_agreed())
 
@@ -88,7 +88,7 @@ class RestOffsets:
         del offsets
         raise self._build_refusal("its offsets can't be committed to its group")
 
-    def complete(self, held: Sequence[HeldOffset]) -> CompletedOffsets:
+    def complete(self, held: Sequence[CurrentOffset]) -> CompletedOffsets:
         """Refused: nobody knows how the keys in the topic are spelled."""
         del held
         raise self._build_refusal("its offsets can't be written to the topic")
@@ -173,7 +173,7 @@ class RestOffsets:
     def _read_connector(self) -> Connector:
         return self._kept or self._client.read_connector(self._name)
 
-    def _find_meaning(self, connector: Connector) -> Meaning:
+    def _find_meaning(self, connector: Connector) -> OffsetSemantics:
         return read_meaning(connector, self._client)
 
     def _refuse_brokers(self) -> BrokersPort:
@@ -187,12 +187,14 @@ class RestOffsets:
         )
 
 
-def _build_held(partition: OffsetMap, found: Offset | None) -> HeldOffset:
+def _build_held(partition: OffsetMap, found: Offset | None) -> CurrentOffset:
     """REST names a partition without an offset where the key in the topic is spelled in a way it does not look up."""
-    doubt = ""
+    ambiguity = ""
     if found is not None and found.offset is None:
-        doubt = f"{spell_identity(partition)} is named without an offset: REST does not reach the record that holds it"
-    return HeldOffset(partition, None if found is None else found.offset, doubt=doubt)
+        ambiguity = (
+            f"{spell_identity(partition)} is named without an offset: REST does not reach the record that holds it"
+        )
+    return CurrentOffset(partition, None if found is None else found.offset, ambiguity=ambiguity)
 
 
 def _build_spellings(offsets: Sequence[Offset]) -> frozenset[tuple[str, str | None]]:

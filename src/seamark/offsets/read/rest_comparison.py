@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from seamark.connect.model import Connector, State
 from seamark.core.offsets import Offset, OffsetMap, spell_identity, spell_offset
 from seamark.core.refs import ConnectorType
-from seamark.offsets.model import OffsetFinding, OffsetOddity, StoredOffset, StoreReading
+from seamark.offsets.model import OffsetAnomaly, OffsetFinding, StoredOffset, StoreReading
 
 
 def compare_rest(
@@ -28,7 +28,7 @@ def compare_rest(
     for identity, one in told[-1].items():
         if identity not in held and one.offset is not None:
             text = f"REST said {_format_offset(one.offset)}, and the store holds nothing for it"
-            findings.append(OffsetFinding(OffsetOddity.REST_ALONE, connector, text, one.partition))
+            findings.append(OffsetFinding(OffsetAnomaly.REST_ALONE, connector, text, one.partition))
     return tuple(findings)
 
 
@@ -43,11 +43,11 @@ def compare_copy(first: StoreReading, second: StoreReading) -> tuple[OffsetFindi
                 f"{second.store} holds {_format_offset(found.offset)} and {first.store}, which the tasks read, holds "
                 "nothing; Connect does not fall back: the connector begins anew with this partition"
             )
-            findings.append(_build(OffsetOddity.NO_FALLBACK, found, text))
+            findings.append(_build(OffsetAnomaly.NO_FALLBACK, found, text))
         elif spell_offset(mine.offset) != spell_offset(found.offset):
             mine_text, other_text = _format_offset(mine.offset), _format_offset(found.offset)
             text = f"{first.store} holds {mine_text}, which counts; {second.store} {other_text}"
-            findings.append(_build(OffsetOddity.COPY_DIFFERS, found, text))
+            findings.append(_build(OffsetAnomaly.COPY_DIFFERS, found, text))
     return tuple(findings)
 
 
@@ -95,17 +95,17 @@ def _agrees(stored: StoredOffset, said: Offset | None) -> bool:
 
 def _build_store_disagreement(found: StoredOffset, said: Offset | None, connector: str) -> OffsetFinding:
     if said is None:
-        oddity, text = OffsetOddity.REST_ABSENT, "REST does not name it"
+        anomaly, text = OffsetAnomaly.REST_ABSENT, "REST does not name it"
     elif said.offset is None:
-        oddity, text = OffsetOddity.REST_NULL, "REST said null"
+        anomaly, text = OffsetAnomaly.REST_NULL, "REST said null"
     else:
-        oddity, text = OffsetOddity.REST_DIFFERS, f"REST said {_format_offset(said.offset)}"
+        anomaly, text = OffsetAnomaly.REST_DIFFERS, f"REST said {_format_offset(said.offset)}"
     text = f"{text}; the store holds {_format_offset(found.offset)}"
-    return OffsetFinding(oddity, connector, text, found.key.partition, (found.evidence,))
+    return OffsetFinding(anomaly, connector, text, found.key.partition, (found.evidence,))
 
 
-def _build(oddity: OffsetOddity, found: StoredOffset, message: str) -> OffsetFinding:
-    return OffsetFinding(oddity, found.key.connector, message, found.key.partition, (found.evidence,))
+def _build(anomaly: OffsetAnomaly, found: StoredOffset, message: str) -> OffsetFinding:
+    return OffsetFinding(anomaly, found.key.connector, message, found.key.partition, (found.evidence,))
 
 
 def _format_offset(offset: OffsetMap | None) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from seamark.kafka.api import BrokersPort
     from seamark.kafka.model import HeldRecord
     from seamark.offsets.port import OffsetSnapshot
-    from seamark.offsets.semantics import Meaning
+    from seamark.offsets.semantics import OffsetSemantics
 
 
 class _ReadOnly:
@@ -49,7 +49,7 @@ class StoreSnapshot(_ReadOnly, ConnectorOffsets):
         return super()._read_connector()
 
     @cached_property
-    def meaning(self) -> Meaning:
+    def meaning(self) -> OffsetSemantics:
         """What its offsets mean."""
         return super()._find_meaning(self.connector)
 
@@ -60,7 +60,7 @@ class StoreSnapshot(_ReadOnly, ConnectorOffsets):
     def _read_connector(self) -> Connector:
         return self.connector
 
-    def _find_meaning(self, connector: Connector) -> Meaning:
+    def _find_meaning(self, connector: Connector) -> OffsetSemantics:
         del connector
         return self.meaning
 
@@ -78,7 +78,7 @@ class RestSnapshot(_ReadOnly, RestOffsets):
         return super()._read_connector()
 
     @cached_property
-    def meaning(self) -> Meaning:
+    def meaning(self) -> OffsetSemantics:
         """What its offsets mean."""
         return super()._find_meaning(self.connector)
 
@@ -89,7 +89,7 @@ class RestSnapshot(_ReadOnly, RestOffsets):
     def _read_connector(self) -> Connector:
         return self.connector
 
-    def _find_meaning(self, connector: Connector) -> Meaning:
+    def _find_meaning(self, connector: Connector) -> OffsetSemantics:
         del connector
         return self.meaning
 

@@ -10,15 +10,15 @@ from typing import Any, ClassVar, Self
 from seamark.changes.action import (
     Action,
     ActionHistory,
-    Look,
+    CheckStep,
     Needs,
     Reads,
     StepSequence,
     action_kind,
     needs_permission,
 )
-from seamark.changes.effect import Effect, FieldChange, Preview, Sign
-from seamark.changes.environment import World
+from seamark.changes.effect import ChangeKind, Effect, FieldChange, Preview
+from seamark.changes.environment import Environment
 from seamark.changes.preconditions import POSITION
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_places, step_kind
 from seamark.connect.model import State
@@ -32,15 +32,15 @@ from seamark.offsets.model import WriteRoute
 from seamark.offsets.port import OFFSETS, PLANNING, SNAPSHOTS
 from seamark.offsets.quiesce import refuse_moving
 from seamark.offsets.repair.rules import (
-    MendRule,
-    OddOwner,
-    OddPartition,
+    AnomalousOwner,
+    AnomalousPartition,
+    RepairRule,
     build_mended,
     find_records,
     read_odd_partition,
     settle_rule,
 )
-from seamark.offsets.semantics import Meaning
+from seamark.offsets.semantics import OffsetSemantics
 from seamark.offsets.write.action import (
     Quiesced,
     build_progress,
@@ -56,13 +56,13 @@ from seamark.report.words import render_count
 
 
 @dataclass(frozen=True, slots=True)
-class MendStep(Step):
+class RepairStep(Step):
     """What the steps of one mending have in common: whose, in which topic, and by which rules."""
 
     cluster: str
     name: str
     topic: str
-    rules: tuple[MendRule, ...]
+    rules: tuple[RepairRule, ...]
 
     # Whether it looks at what was mended; its rules are those of `settle_rule`.
     settled: ClassVar[bool] = True
@@ -71,7 +71,7 @@ class MendStep(Step):
     def subject(self) -> str:
         return f"connector/{self.cluster}/{self.name}"
 
-    def read(self, world: World) -> tuple[dict[str, HeldRecord], list[HeldRecord]]:
+    def read(self, world: Environment) -> tuple[dict[str, HeldRecord], list[HeldRecord]]:
         """The records that lie there by their places, and for all rules what shall lie there."""
         holding = world.use(OFFSETS)(self.cluster, self.name).read_topic(self.topic)
         mended = [
@@ -90,7 +90,7 @@ class MendStep(Step):
 
 @step_kind("mend-offsets")
 @dataclass(frozen=True, slots=True)
-class MendOffsets(MendStep):
+class RepairRecords(RepairStep):
     """Every spelling that a task may look for, and every copy of it, gets the same value.
 
     Which value that is, is read when the connector has stopped. The images show the bytes at each place.
@@ -104,17 +104,17 @@ class MendOffsets(MendStep):
         count = len(self.rules)
         return f"put the records of {count} offset{'' if count == 1 else 's'} of {self.subject} right, to the byte"
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         held, wanted = self.read(world)
         extra = {"records": [record.to_dict() for record in wanted]}
         return Intent(before=_build_image(wanted, held), after=_build_wanted(wanted), extra=extra)
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         refuse_moving(world, self.cluster, self.name)
         records = [HeldRecord.from_dict(record) for record in intent.extra["records"]]
         world.use(OFFSETS)(self.cluster, self.name).write(records)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         wanted = [HeldRecord.from_dict(record) for record in intent.extra["records"]]
         holding = world.use(OFFSETS)(self.cluster, self.name).read_topic(self.topic)
         now = _build_image(wanted, {record.place: record for record in holding.records})
@@ -130,13 +130,13 @@ class MendOffsets(MendStep):
         offsets = tuple(Offset(rule.partition, self._find_offset(rule, taken)) for rule in self.rules)
         return WriteOffsets(self.cluster, self.name, offsets, WriteRoute.TOPIC, back)
 
-    def _find_offset(self, rule: MendRule, values: Mapping[str, Any]) -> Any:
+    def _find_offset(self, rule: RepairRule, values: Mapping[str, Any]) -> Any:
         return values.get(HeldRecord(self.topic, rule.where, rule.key).place)
 
 
 @step_kind("verify-mended")
 @dataclass(frozen=True, slots=True)
-class VerifyMended(Look, MendStep):
+class VerifyRepaired(CheckStep, RepairStep):
     """Right before the connector may run, its records are looked at again: each is what it should be."""
 
     aspect: ClassVar[str] = "verified"
@@ -145,7 +145,7 @@ class VerifyMended(Look, MendStep):
     def describe(self) -> str:
         return f"verify the records of {self.subject} in topic {self.topic}"
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         if wrong := self._find_wrong(world):
             raise RefusedError(
@@ -154,11 +154,11 @@ class VerifyMended(Look, MendStep):
                 hint=f"find out who; then: seamark offsets show {self.cluster}/{self.name}",
             )
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         return Observed.BEFORE if self._find_wrong(world) else Observed.AFTER
 
-    def _find_wrong(self, world: World) -> list[str]:
+    def _find_wrong(self, world: Environment) -> list[str]:
         held, wanted = self.read(world)
         now, then = _build_image(wanted, held)["offsets"], _build_wanted(wanted)["offsets"]
         return [place for place in then if now[place] != then[place]]
@@ -181,7 +181,9 @@ REMOVAL = "docs/runbooks/offsets-topic-repartitioned.md describes how to remove 
 """What to say of records that `offsets mend` leaves in the log."""
 
 
-def build_mend_effect(owner: OddOwner, meaning: Meaning, moved: Sequence[tuple[Offset, Preview]]) -> Effect:
+def build_mend_effect(
+    owner: AnomalousOwner, meaning: OffsetSemantics, moved: Sequence[tuple[Offset, Preview]]
+) -> Effect:
     """One line for the connector, and a field for each record that changes."""
     connector = owner.connector
     status = connector.status
@@ -195,10 +197,10 @@ def build_mend_effect(owner: OddOwner, meaning: Meaning, moved: Sequence[tuple[O
     words = f"{how}, {render_count(len(fields), 'record')} put right: {means}"
     places = tuple(_build_moved(owner, meaning, offset, preview) for offset, preview in moved)
     tasks = 0 if is_stopped or status is None else len(status.tasks)
-    return Effect(Sign.CHANGE, f"connector/{connector.owner}", words, (*places, *fields), tasks=tasks)
+    return Effect(ChangeKind.CHANGE, f"connector/{connector.owner}", words, (*places, *fields), tasks=tasks)
 
 
-def _build_moved(owner: OddOwner, meaning: Meaning, offset: Offset, preview: Preview) -> FieldChange:
+def _build_moved(owner: AnomalousOwner, meaning: OffsetSemantics, offset: Offset, preview: Preview) -> FieldChange:
     held = next(one.held for one in owner.partitions if one.offset is offset)
     partition, before = meaning.describe(held.partition, held.offset)
     _, after = meaning.describe(offset.partition, offset.offset)
@@ -211,7 +213,7 @@ def _build_moved(owner: OddOwner, meaning: Meaning, offset: Offset, preview: Pre
     )
 
 
-def _build_fields(found: OddPartition) -> Iterator[FieldChange]:
+def _build_fields(found: AnomalousPartition) -> Iterator[FieldChange]:
     """Every record that changes: where it lies and its key, its value before and after."""
     held = {record.place: record for record in found.records}
     for record in found.build():
@@ -220,7 +222,7 @@ def _build_fields(found: OddPartition) -> Iterator[FieldChange]:
             yield build_record_change(before, record)
 
 
-def say_left(found: Sequence[OddOwner]) -> tuple[str, ...]:
+def say_left(found: Sequence[AnomalousOwner]) -> tuple[str, ...]:
     """Why a plan is empty although something is odd."""
     if not found:
         return ()
@@ -233,9 +235,9 @@ class RepairSeen:
     """What `RepairOffsets` reads: the records of each partition, and what other offsets for the task mean."""
 
     quiesced: Quiesced
-    owner: OddOwner
+    owner: AnomalousOwner
     previews: tuple[Preview, ...]
-    meaning: Meaning = field(repr=False)
+    meaning: OffsetSemantics = field(repr=False)
     progress: tuple[Step, ...]
 
     @property
@@ -258,7 +260,7 @@ class RepairOffsets(Action):
     cluster: str
     name: str
     topic: str
-    rules: tuple[MendRule, ...]
+    rules: tuple[RepairRule, ...]
     planned: Total | None = None
     tolerance: Tolerance = DEFAULT_TOLERANCE
     wait_seconds: float | None = None
@@ -290,7 +292,7 @@ class RepairOffsets(Action):
             read_odd_partition(rule, found, topic=self.topic, home=home)
             for rule, found in zip(self.rules, held, strict=True)
         )
-        owner = OddOwner(quiesced.connector, self.topic, home, partitions)
+        owner = AnomalousOwner(quiesced.connector, self.topic, home, partitions)
         stored = tuple(one.offset for one in partitions if one.offset.offset is not None)
         progress = build_progress(
             self.cluster,
@@ -318,8 +320,8 @@ class RepairOffsets(Action):
         return seen.quiesced.surround(
             (
                 *self._build_check(seen),
-                MendOffsets(self.cluster, self.name, self.topic, self.rules),
-                VerifyMended(self.cluster, self.name, self.topic, settled),
+                RepairRecords(self.cluster, self.name, self.topic, self.rules),
+                VerifyRepaired(self.cluster, self.name, self.topic, settled),
             ),
             accepts_zombies=self.accepts_zombies,
             config=self.config,
@@ -343,9 +345,9 @@ class RepairOffsets(Action):
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the action that writes the previous records, and restores the connector's state."""
         restores = find_unrestored_state(past)
-        if past.find(MendOffsets) is None:
+        if past.find(RepairRecords) is None:
             return SetRunState(self.cluster, self.name, restores) if restores else None
-        back = past.undo_last(MendOffsets, WriteOffsets)
+        back = past.undo_last(RepairRecords, WriteOffsets)
         return None if back is None else undo_write(back, restores=restores)
 
     def _build_check(self, seen: RepairSeen) -> tuple[Step, ...]:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from seamark.changes.plan import Planned
+from seamark.changes.plan import PlannedChange
 from seamark.connect.capability import Capability
 from seamark.errors import UsageError
 from seamark.offsets.repair.action import REMOVAL, RepairOffsets, RepairSeen, say_left
-from seamark.offsets.repair.rules import OddOwner, OddRecords
+from seamark.offsets.repair.rules import AnomalousOwner, AnomalyFinder
 from seamark.offsets.write.guards import build_config_pin
 from seamark.offsets.write.preview import DEFAULT_SAFETY, SafetyOptions, sum_previews
 from seamark.offsets.write.rights import build_rights_notes
@@ -26,7 +26,7 @@ _LEVEL_NOTE = (
 
 
 @dataclass(frozen=True, slots=True)
-class MendChoice:
+class RepairChoice:
     """How records are mended.
 
     `take` says whose value, where they differ: `newest`, or a place as `connect-offsets-3@117`.
@@ -37,19 +37,19 @@ class MendChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetMends:
+class RepairPlanner:
     """Plans over odd records. Nothing is changed here; `fleet.apply` does it."""
 
     deps: OffsetDependencies
 
     def mend(
-        self, owners: Sequence[str] = (), *, everything: bool = False, choice: MendChoice | None = None
-    ) -> Planned:
+        self, owners: Sequence[str] = (), *, everything: bool = False, choice: RepairChoice | None = None
+    ) -> PlannedChange:
         """Plan that nothing is odd about the records of these sources, or of all of them."""
-        choice = choice or MendChoice()
+        choice = choice or RepairChoice()
         if everything == bool(owners):
             raise UsageError("say whose offsets: some owners, or all of them", hint="OWNER…, or --all")
-        odd = OddRecords(self.deps.clusters, connectors=self.deps.connectors, stores=self.deps.world.stores)
+        odd = AnomalyFinder(self.deps.clusters, connectors=self.deps.connectors, stores=self.deps.world.stores)
         found = odd.read_all(choice.take) if everything else odd.read(owners, choice.take)
         title = _build_title(owners, everything=everything)
         needed = [one for owner in found if (one := self._find_needed(owner)) is not None]
@@ -68,12 +68,12 @@ class OffsetMends:
             notes += self._build_notes(owner, action.needs(seen).rights)
         return self.deps.planner.plan(title, actions, notes=dict.fromkeys(notes), reads=reads, known=known)
 
-    def _find_needed(self, owner: OddOwner) -> OddOwner | None:
+    def _find_needed(self, owner: AnomalousOwner) -> AnomalousOwner | None:
         """The owner with the partitions that are not yet as they will be; None where all are."""
         needed = tuple(one for one in owner.partitions if one.is_needed())
         return replace(owner, partitions=needed) if needed else None
 
-    def _build_action(self, owner: OddOwner, choice: MendChoice) -> RepairOffsets:
+    def _build_action(self, owner: AnomalousOwner, choice: RepairChoice) -> RepairOffsets:
         connector = owner.connector
         client = self.deps.clusters.client(connector.cluster)
         client.read_capabilities().require(Capability.STOP, doing=f"mend the offsets of {connector.owner}")
@@ -88,7 +88,7 @@ class OffsetMends:
             config=build_config_pin(connector.config, self.deps.world, cluster=connector.cluster),
         )
 
-    def _build_notes(self, owner: OddOwner, rights: Iterable[Right]) -> Iterator[str]:
+    def _build_notes(self, owner: AnomalousOwner, rights: Iterable[Right]) -> Iterator[str]:
         if owner.has_strays:
             yield _LEVEL_NOTE
         yield from build_rights_notes(rights, context=self.deps.context, brokers=self.deps.world.kafka)

@@ -13,7 +13,7 @@ from seamark.errors import NotFoundError, RefusedError, UnsupportedError
 from seamark.kafka.model import HeldRecord
 from seamark.offsets.codec.codec import decode_key, decode_value, encode_rest_key
 from seamark.offsets.codec.verdicts import ValueVerdict
-from seamark.offsets.model import Evidence, HeldOffset, StoredOffset, StoreReading
+from seamark.offsets.model import CurrentOffset, StoredOffset, StoredRecord, StoreReading
 from seamark.offsets.read.connector import build_stored_records
 from seamark.offsets.stores.topic import Home, TopicStore, build_home, is_task_key
 
@@ -30,7 +30,7 @@ _READABLE = (ValueVerdict.GOOD, ValueVerdict.TOMBSTONE)
 
 
 @dataclass(frozen=True, slots=True)
-class MendRule:
+class RepairRule:
     """Whose value one partition gets: that of the record which lies under `key` on partition `where` of the topic.
 
     It is read when it is written, not when the plan is made: a running task moves on until its stop. Unless somebody
@@ -56,7 +56,7 @@ def is_odd(stored: StoredOffset, home: Home) -> bool:
     return found.partition != home(found.key) or not is_task_key(found.key)
 
 
-def choose_record(stored: StoredOffset, take: str = "") -> Evidence | None:
+def choose_record(stored: StoredOffset, take: str = "") -> StoredRecord | None:
     """The record whose value counts; None where nobody can tell and nobody said.
 
     `take` says it, where they differ: `newest`, or a record's place.
@@ -69,16 +69,16 @@ def choose_record(stored: StoredOffset, take: str = "") -> Evidence | None:
     return stored.evidence if stored.evidence in readable and (stored.is_certain or take == NEWEST) else None
 
 
-def settle_rule(rule: MendRule, home: Home) -> MendRule:
+def settle_rule(rule: RepairRule, home: Home) -> RepairRule:
     """The rule for a look at what was mended: the value is now that at home, of a spelling that was kept."""
     key = rule.key if is_task_key(rule.key) else _spell_rest(rule)
     where = home(key)
-    return MendRule(rule.partition, rule.where if where is None else where, key)
+    return RepairRule(rule.partition, rule.where if where is None else where, key)
 
 
 def build_mended(
     records: Sequence[HeldRecord],
-    rule: MendRule,
+    rule: RepairRule,
     *,
     topic: str,
     home: Home,
@@ -103,7 +103,7 @@ def build_mended(
     return (*copies, *homes)
 
 
-def find_records(records: Iterable[HeldRecord], rule: MendRule) -> list[HeldRecord]:
+def find_records(records: Iterable[HeldRecord], rule: RepairRule) -> list[HeldRecord]:
     """Those of a connector's records that speak of the partition of a rule."""
     return [
         record
@@ -112,7 +112,7 @@ def find_records(records: Iterable[HeldRecord], rule: MendRule) -> list[HeldReco
     ]
 
 
-def _find_value(held: Mapping[tuple[int, bytes], bytes | None], rule: MendRule, home: Home) -> bytes | None:
+def _find_value(held: Mapping[tuple[int, bytes], bytes | None], rule: RepairRule, home: Home) -> bytes | None:
     place = (rule.where, rule.key)
     at_home = home(rule.key)
     if not rule.said and at_home is not None and (at_home, rule.key) in held:
@@ -126,13 +126,13 @@ def _find_value(held: Mapping[tuple[int, bytes], bytes | None], rule: MendRule, 
     return held[place]
 
 
-def _find_kept(held: Mapping[tuple[int, bytes], bytes | None], rule: MendRule) -> list[bytes]:
+def _find_kept(held: Mapping[tuple[int, bytes], bytes | None], rule: RepairRule) -> list[bytes]:
     keys = list(dict.fromkeys(key for _, key in held if is_task_key(key)))
     # Where no task reads any of them, the spelling that REST and most tasks use is the best there is.
     return keys or [_spell_rest(rule)]
 
 
-def _spell_rest(rule: MendRule) -> bytes:
+def _spell_rest(rule: RepairRule) -> bytes:
     return encode_rest_key(decode_key(rule.key).connector or "", rule.partition)
 
 
@@ -141,10 +141,10 @@ _ELSEWHERE = ("producer.override.bootstrap.servers", "consumer.override.bootstra
 
 
 @dataclass(frozen=True, slots=True)
-class OddPartition:
+class AnomalousPartition:
     """One partition about whose records something is odd: what lies there, whose value it gets, and that value."""
 
-    rule: MendRule
+    rule: RepairRule
     records: tuple[HeldRecord, ...]
     topic: str
     home: Home
@@ -173,13 +173,13 @@ class OddPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class OddOwner:
+class AnomalousOwner:
     """A source with odd records in its topic."""
 
     connector: Connector
     topic: str
     home: Home
-    partitions: tuple[OddPartition, ...]
+    partitions: tuple[AnomalousPartition, ...]
 
     @property
     def moved(self) -> tuple[Offset, ...]:
@@ -192,7 +192,7 @@ class OddOwner:
         return any(one.is_stray for one in self.partitions)
 
 
-class OddRecords:
+class AnomalyFinder:
     """Reads the topics of sources for what is odd."""
 
     def __init__(self, clusters: Clusters, *, connectors: Connectors, stores: OffsetStores) -> None:
@@ -200,12 +200,12 @@ class OddRecords:
         self._connectors = connectors
         self._stores = stores
 
-    def read(self, owners: Sequence[str], take: str) -> list[OddOwner]:
+    def read(self, owners: Sequence[str], take: str) -> list[AnomalousOwner]:
         """Those of these owners about whose records something is odd."""
         connectors = [self._connectors.one(owner) for owner in dict.fromkeys(owners)]
         return self._build(connectors, take)
 
-    def read_all(self, take: str) -> list[OddOwner]:
+    def read_all(self, take: str) -> list[AnomalousOwner]:
         """All sources of the context about whose records something is odd."""
         reading = self._connectors.all()
         if reading.failures:
@@ -222,8 +222,8 @@ class OddRecords:
             return False
         return self._clusters.settings(connector.cluster).offsets_file is None
 
-    def _build(self, connectors: Sequence[Connector], take: str) -> list[OddOwner]:
-        found: list[OddOwner] = []
+    def _build(self, connectors: Sequence[Connector], take: str) -> list[AnomalousOwner]:
+        found: list[AnomalousOwner] = []
         undecided: list[tuple[Connector, StoredOffset]] = []
         for connector, store, reading in self._read_each(connectors):
             home = build_home(reading.partitions)
@@ -245,7 +245,7 @@ class OddRecords:
                 if (taken := choose_record(one, take)) is not None
             )
             if partitions:
-                found.append(OddOwner(connector, topic, home, partitions))
+                found.append(AnomalousOwner(connector, topic, home, partitions))
         _refuse_undecided(undecided)
         _refuse_unknown(found, take)
         return found
@@ -277,9 +277,11 @@ class OddRecords:
             yield from ((one, topic, reading) for one in listed)
 
 
-def _build_partition(stored: StoredOffset, taken: Evidence, *, take: str, topic: str, home: Home) -> OddPartition:
-    rule = MendRule(stored.key.partition, taken.partition or 0, taken.key or b"", said=taken.place == take)
-    return OddPartition(
+def _build_partition(
+    stored: StoredOffset, taken: StoredRecord, *, take: str, topic: str, home: Home
+) -> AnomalousPartition:
+    rule = RepairRule(stored.key.partition, taken.partition or 0, taken.key or b"", said=taken.place == take)
+    return AnomalousPartition(
         rule,
         tuple(build_stored_records(stored)),
         topic,
@@ -290,7 +292,7 @@ def _build_partition(stored: StoredOffset, taken: Evidence, *, take: str, topic:
     )
 
 
-def read_odd_partition(rule: MendRule, held: HeldOffset, *, topic: str, home: Home) -> OddPartition:
+def read_odd_partition(rule: RepairRule, held: CurrentOffset, *, topic: str, home: Home) -> AnomalousPartition:
     """Return what one rule makes of the records that are there now.
 
     Raises:
@@ -298,7 +300,7 @@ def read_odd_partition(rule: MendRule, held: HeldOffset, *, topic: str, home: Ho
     """
     records = tuple(record for record in held.records if record.topic == topic)
     taken = next((one for one in records if (one.partition, one.key) == (rule.where, rule.key)), None)
-    found = OddPartition(
+    found = AnomalousPartition(
         rule,
         records,
         topic,
@@ -328,7 +330,7 @@ def _refuse_undecided(undecided: Sequence[tuple[Connector, StoredOffset]]) -> No
     )
 
 
-def _refuse_unknown(found: Sequence[OddOwner], take: str) -> None:
+def _refuse_unknown(found: Sequence[AnomalousOwner], take: str) -> None:
     said = any(one.rule.said for owner in found for one in owner.partitions)
     if take not in ("", NEWEST) and not said:
         raise NotFoundError(

@@ -21,31 +21,31 @@ from seamark.core.offsets import Offset, OffsetMap, spell_identity, spell_offset
 from seamark.core.refs import ConnectorType, build_group_owner, read_group_name
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
 from seamark.offsets.codec.codec import decode_key, decode_value
-from seamark.offsets.exports import HistoryEntry, OwnerExport, Sighting, Standing, find_standing
+from seamark.offsets.exports import HistoryEntry, Observation, OwnerExport, PastOffset, find_past_offset
 from seamark.offsets.read.export import OffsetReader
 from seamark.offsets.read.export_file import is_envelope, read_export, read_json_file
 from seamark.offsets.read.history import build_history
 from seamark.offsets.stores.topic import TopicStore
 
 if TYPE_CHECKING:
-    from seamark.changes.journal import Journal
+    from seamark.changes.journal import JournalPort
     from seamark.connect.clusters import Clusters
     from seamark.offsets.stores.stores import OffsetStores, Store
 
 
-def read_change_sightings(journal: Journal, locks: Collection[str]) -> dict[str, list[Sighting]]:
+def read_change_observations(journal: JournalPort, locks: Collection[str]) -> dict[str, list[Observation]]:
     """By subject, what the changes that took one of these locks saw and left, in the order of their times."""
     names = {base_name(lock) for lock in locks}
-    found: dict[str, list[Sighting]] = {}
+    found: dict[str, list[Observation]] = {}
     for head in journal.heads():
         if names.isdisjoint(base_name(lock) for lock in head.locks):
             continue
-        for subject, sighting in build_sightings(journal.read(head.change)):
-            found.setdefault(subject, []).append(sighting)
+        for subject, observation in build_observations(journal.read(head.change)):
+            found.setdefault(subject, []).append(observation)
     return {subject: sorted(seen, key=lambda one: one.at_ms) for subject, seen in found.items()}
 
 
-def build_sightings(entries: Sequence[Entry]) -> Iterator[tuple[str, Sighting]]:
+def build_observations(entries: Sequence[Entry]) -> Iterator[tuple[str, Observation]]:
     """What the entries of one change tell of positions: by subject, before each write and after it was done."""
     plan = Plan.from_dict(entries[0].body["plan"])
     intents: dict[int, Mapping[str, Any]] = {}
@@ -66,10 +66,10 @@ def build_sightings(entries: Sequence[Entry]) -> Iterator[tuple[str, Sighting]]:
             yield from _see(step, entry.body["image"], entry, word="in")
 
 
-def _see(step: Step, image: Any, entry: Entry, *, word: str) -> Iterator[tuple[str, Sighting]]:
+def _see(step: Step, image: Any, entry: Entry, *, word: str) -> Iterator[tuple[str, Observation]]:
     at_ms = int(datetime.fromisoformat(entry.at).timestamp() * 1000)
     for one in step.read_positions(image):
-        yield step.subject, Sighting(one.partition, one.offset, at_ms, at_ms, f"{word} change {entry.change}")
+        yield step.subject, Observation(one.partition, one.offset, at_ms, at_ms, f"{word} change {entry.change}")
 
 
 # An export says its time to the second, and what it holds was read before it.
@@ -78,14 +78,14 @@ _SECOND_MS = 1000
 
 @dataclass(frozen=True, slots=True)
 class PastExport:
-    """One export, as a witness. `topics` are the ids that the topics of its sinks and groups had."""
+    """One export, as a source of observations. `topics` are the ids that the topics of its sinks and groups had."""
 
     name: str
     at_ms: int
     owners: Mapping[str, OwnerExport]
     topics: Mapping[str, str]
 
-    def build_sightings(self, owner: str, partitions: Sequence[OffsetMap]) -> Iterator[Sighting]:
+    def build_observations(self, owner: str, partitions: Sequence[OffsetMap]) -> Iterator[Observation]:
         """What it saw of an owner, also that it held nothing for one of these partitions."""
         found = self.owners.get(owner)
         if found is None:
@@ -96,13 +96,13 @@ class PastExport:
         for identity, one in held.items():
             at_ms = written.get((identity, spell_offset(one.offset)))
             if at_ms is None:
-                yield Sighting(one.partition, one.offset, self.at_ms, self.at_ms, where, may_be_older=True)
+                yield Observation(one.partition, one.offset, self.at_ms, self.at_ms, where, may_be_older=True)
             else:
-                yield Sighting(one.partition, one.offset, at_ms, at_ms, where)
+                yield Observation(one.partition, one.offset, at_ms, at_ms, where)
         spoken = {identity for identity, _ in written} | held.keys()
         for partition in partitions:
             if spell_identity(partition) not in spoken:
-                yield Sighting(partition, None, self.at_ms, self.at_ms, where, may_be_older=True)
+                yield Observation(partition, None, self.at_ms, self.at_ms, where, may_be_older=True)
 
 
 def read_exports(paths: Sequence[Path], *, context: str) -> tuple[tuple[PastExport, ...], tuple[str, ...]]:
@@ -175,8 +175,8 @@ _NOTHING = frozenset({"tombstone", "null"})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """An owner who is asked about; a consumer group has no connector."""
+class OwnerRef:
+    """An owner of offsets; a consumer group has no connector."""
 
     owner: str
     connector: Connector | None = None
@@ -188,33 +188,33 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Testimony:
-    """Everything that is known of one owner: what it holds now, and what was seen of each partition."""
+class Observations:
+    """What is known of one owner: its current offsets, and the observations of each partition."""
 
     held: tuple[Offset, ...] = ()
-    sightings: dict[str, list[Sighting]] = field(default_factory=dict)
+    observations: dict[str, list[Observation]] = field(default_factory=dict)
 
-    def add(self, sighting: Sighting) -> None:
-        """Take one more word."""
-        self.sightings.setdefault(spell_identity(sighting.partition), []).append(sighting)
+    def add(self, observation: Observation) -> None:
+        """Add an observation."""
+        self.observations.setdefault(spell_identity(observation.partition), []).append(observation)
 
-    def find(self, moment_ms: int) -> tuple[tuple[Standing, ...], tuple[OffsetMap, ...]]:
+    def find(self, moment_ms: int) -> tuple[tuple[PastOffset, ...], tuple[OffsetMap, ...]]:
         """Where each partition stood, and the partitions that are held now and of which nobody can tell it."""
         held = {spell_identity(one.partition): one.partition for one in self.held}
-        found = {name: find_standing(seen, moment_ms) for name, seen in self.sightings.items()}
-        standings = tuple(one for one in found.values() if one is not None)
-        return standings, tuple(partition for name, partition in held.items() if found.get(name) is None)
+        found = {name: find_past_offset(seen, moment_ms) for name, seen in self.observations.items()}
+        past_offsets = tuple(one for one in found.values() if one is not None)
+        return past_offsets, tuple(partition for name, partition in held.items() if found.get(name) is None)
 
 
-class Witnesses:
-    """Hears everybody, each store and the journal once for all owners."""
+class ObservationSources:
+    """Collects observations from stores, journal and exports, reading each once for all owners."""
 
     def __init__(
         self,
         *,
         clusters: Clusters,
         stores: OffsetStores,
-        journal: Callable[[], Journal],
+        journal: Callable[[], JournalPort],
         locks: LockNames,
         exports: Sequence[PastExport],
         now_ms: int,
@@ -226,44 +226,44 @@ class Witnesses:
         self._exports = exports
         self._now_ms = now_ms
         self.notes: list[str] = []
-        """What could not be heard. It may have known more."""
+        """Sources that could not be read."""
 
-    def hear(self, asked: Sequence[Asked]) -> dict[str, Testimony]:
+    def collect(self, asked: Sequence[OwnerRef]) -> dict[str, Observations]:
         """What is known of each owner.
 
         Raises:
             SeamarkError: what one of them holds now can't be read.
         """
         found = self._read_held(asked)
-        self._hear_topics([one.connector for one in asked if one.connector is not None and not one.is_reader], found)
-        self._hear_journal(asked, found)
+        self._collect_topics([one.connector for one in asked if one.connector is not None and not one.is_reader], found)
+        self._collect_journal(asked, found)
         for one in asked:
-            testimony = found[one.owner]
+            observations = found[one.owner]
             for export in self._exports:
-                for sighting in export.build_sightings(one.owner, [held.partition for held in testimony.held]):
-                    testimony.add(sighting)
+                for observation in export.build_observations(one.owner, [held.partition for held in observations.held]):
+                    observations.add(observation)
         return found
 
-    def _read_held(self, asked: Sequence[Asked]) -> dict[str, Testimony]:
+    def _read_held(self, asked: Sequence[OwnerRef]) -> dict[str, Observations]:
         groups = [read_group_name(one.owner) for one in asked if one.connector is None]
         harvest = OffsetReader(self._clusters, self._stores).read_some(
             [one.connector for one in asked if one.connector is not None], groups
         )
         for error in harvest.failures.values():
             raise error
-        found: dict[str, Testimony] = {}
+        found: dict[str, Observations] = {}
         for one in asked:
             export = harvest.owners.get(one.owner)
             held = tuple(offset for offset in export.offsets if offset.offset is not None) if export else ()
-            found[one.owner] = Testimony(held)
+            found[one.owner] = Observations(held)
             if one.is_reader:
                 # A source's topic says of itself what it holds, and since when.
                 for offset in held:
                     now = self._now_ms
-                    found[one.owner].add(Sighting(offset.partition, offset.offset, now, now, "where it stands"))
+                    found[one.owner].add(Observation(offset.partition, offset.offset, now, now, "where it stands"))
         return found
 
-    def _hear_topics(self, sources: Sequence[Connector], found: dict[str, Testimony]) -> None:
+    def _collect_topics(self, sources: Sequence[Connector], found: dict[str, Observations]) -> None:
         """The history of every source, one reading for all that share a topic."""
         by_place: dict[tuple[str, str], list[Connector]] = {}
         for one in sources:
@@ -280,8 +280,8 @@ class Witnesses:
                 if entry.partition is not None and entry.evidence.timestamp_ms is not None:
                     histories.setdefault((entry.connector, spell_identity(entry.partition)), []).append(entry)
             for (name, _), entries in histories.items():
-                for sighting in build_topic_sightings(entries, now_ms=self._now_ms):
-                    found[owners[name]].add(sighting)
+                for observation in build_topic_observations(entries, now_ms=self._now_ms):
+                    found[owners[name]].add(observation)
 
     def _read_history(self, store: TopicStore, names: Sequence[str]) -> tuple[HistoryEntry, ...]:
         try:
@@ -291,20 +291,20 @@ class Witnesses:
             self.notes.append(f"{store.name} is not there yet: {missing.message}")
             return ()
 
-    def _hear_journal(self, asked: Sequence[Asked], found: dict[str, Testimony]) -> None:
+    def _collect_journal(self, asked: Sequence[OwnerRef], found: dict[str, Observations]) -> None:
         subjects = {subject: one.owner for one in asked for subject in self._find_subjects(one)}
         locks = {lock for one in asked for lock in self._find_locks(one)}
         try:
-            seen = read_change_sightings(self._journal(), locks)
+            seen = read_change_observations(self._journal(), locks)
         except SeamarkError as error:
             self.notes.append(f"the journal was not heard: {error.message}")
             return
-        for subject, sightings in seen.items():
+        for subject, observations in seen.items():
             if subject in subjects:
-                for sighting in sightings:
-                    found[subjects[subject]].add(sighting)
+                for observation in observations:
+                    found[subjects[subject]].add(observation)
 
-    def _find_subjects(self, asked: Asked) -> tuple[str, ...]:
+    def _find_subjects(self, asked: OwnerRef) -> tuple[str, ...]:
         """Under which names changes may have moved an owner."""
         connector = asked.connector
         if connector is None:
@@ -314,14 +314,14 @@ class Witnesses:
         group = find_group(connector.name, connector.config, self._clusters.settings(connector.cluster))
         return f"connector/{asked.owner}", build_group_owner(group)
 
-    def _find_locks(self, asked: Asked) -> frozenset[str]:
+    def _find_locks(self, asked: OwnerRef) -> frozenset[str]:
         connector = asked.connector
         if connector is None:
             return frozenset({group_lock(read_group_name(asked.owner))})
         return self._locks.find_connector(connector.cluster, connector.name, [connector.config], kind=connector.type)
 
 
-def build_topic_sightings(entries: Sequence[HistoryEntry], *, now_ms: int) -> list[Sighting]:
+def build_topic_observations(entries: Sequence[HistoryEntry], *, now_ms: int) -> list[Observation]:
     """The writes of one partition that are left, the oldest first: each holds until the next one.
 
     Compaction takes the oldest first. So whatever came between two that are left would be left too.
@@ -330,7 +330,7 @@ def build_topic_sightings(entries: Sequence[HistoryEntry], *, now_ms: int) -> li
     ends = [max(at, following - 1) for at, following in pairwise(times)]
     ends.append(max(now_ms, times[-1]))
     return [
-        Sighting(entry.partition or {}, entry.offset, at, until, entry.evidence.place)
+        Observation(entry.partition or {}, entry.offset, at, until, entry.evidence.place)
         for entry, at, until in zip(entries, times, ends, strict=True)
         # What nobody can read is not the same as nothing.
         if entry.offset is not None or entry.evidence.value_verdict in _NOTHING

@@ -1,4 +1,4 @@
-"""Where one owner goes back to: its standings, held against what it holds and what its log still has."""
+"""The offsets that one owner is restored to: past offsets, checked against its current ones and its log."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from seamark.core.offsets import Offset, OffsetMap, Order, spell_identity
 from seamark.errors import NotFoundError, SeamarkError, UnsupportedError
 from seamark.groups.targets import OFFSET, build_partition
-from seamark.kafka.model import Bounds, Spot
-from seamark.offsets.exports import Standing, Worth, find_first
-from seamark.offsets.model import HeldOffset
+from seamark.kafka.model import LogOffsets, TopicPartition
+from seamark.offsets.exports import PastOffset, Precision, find_first
+from seamark.offsets.model import CurrentOffset
 from seamark.offsets.move.targets import SourceTargets, clamp_offsets, is_chosen, parse_spots
-from seamark.offsets.restore.observations import Testimony
+from seamark.offsets.restore.observations import Observations
 from seamark.offsets.semantics.sinks import SinkMeaning, find_spot, read_number
 from seamark.report.words import render_time
 
 if TYPE_CHECKING:
     from seamark.kafka.api import BrokersPort
-    from seamark.offsets.semantics import Meaning
+    from seamark.offsets.semantics import OffsetSemantics
 
 
 TopicIds = Mapping[str, tuple[str, str]]
@@ -30,11 +30,11 @@ TopicIds = Mapping[str, tuple[str, str]]
 _CLOCKS_MS = 10_000
 
 
-def refuse_other_logs(kafka: BrokersPort, owner: str, standings: Sequence[Standing], *, ids: TopicIds) -> None:
+def refuse_other_logs(kafka: BrokersPort, owner: str, past_offsets: Sequence[PastOffset], *, ids: TopicIds) -> None:
     """Refuse positions of a topic that was made anew since: the same numbers mean other records now."""
     stood = {
         spot: (number, one.seen_ms)
-        for one in standings
+        for one in past_offsets
         if (spot := find_spot(one.partition)) and (number := read_number(one.offset, OFFSET))
     }
     if not stood:
@@ -54,21 +54,23 @@ def refuse_other_logs(kafka: BrokersPort, owner: str, standings: Sequence[Standi
     _refuse_younger(kafka, owner, stood, bounds)
 
 
-def read_by_record_time(kafka: BrokersPort, partitions: Sequence[OffsetMap], moment_ms: int) -> tuple[Standing, ...]:
+def read_by_record_time(kafka: BrokersPort, partitions: Sequence[OffsetMap], moment_ms: int) -> tuple[PastOffset, ...]:
     """The first record of that time or later of each partition: nobody had read that one then, nor any behind it."""
     spots = [spot for partition in partitions if (spot := find_spot(partition))]
     bounds = kafka.read_bounds(spots).require_complete(what="the bounds")
     found = kafka.read_log_offsets(spots, at=moment_ms).require_complete(what="the offsets of that time")
-    standings = []
+    past_offsets = []
     for spot in spots:
         stamp = found[spot]
         number = bounds[spot].latest if stamp is None else stamp.offset
         where = "the first record of that time or later"
-        standings.append(Standing(build_partition(spot), {OFFSET: number}, Worth.AT_MOST, where, moment_ms))
-    return tuple(standings)
+        past_offsets.append(PastOffset(build_partition(spot), {OFFSET: number}, Precision.AT_MOST, where, moment_ms))
+    return tuple(past_offsets)
 
 
-def _refuse_beyond(owner: str, stood: Mapping[Spot, tuple[int, int]], bounds: Mapping[Spot, Bounds]) -> None:
+def _refuse_beyond(
+    owner: str, stood: Mapping[TopicPartition, tuple[int, int]], bounds: Mapping[TopicPartition, LogOffsets]
+) -> None:
     for spot, (number, _) in stood.items():
         if number > bounds[spot].latest:
             why = f"it stood at {number} of {spot[0]}-{spot[1]}, and the log ends at {bounds[spot].latest}"
@@ -76,7 +78,10 @@ def _refuse_beyond(owner: str, stood: Mapping[Spot, tuple[int, int]], bounds: Ma
 
 
 def _refuse_younger(
-    kafka: BrokersPort, owner: str, stood: Mapping[Spot, tuple[int, int]], bounds: Mapping[Spot, Bounds]
+    kafka: BrokersPort,
+    owner: str,
+    stood: Mapping[TopicPartition, tuple[int, int]],
+    bounds: Mapping[TopicPartition, LogOffsets],
 ) -> None:
     """A log whose very first record is younger than a position behind it is another log."""
     times = {spot: seen_ms + _CLOCKS_MS for spot, (_, seen_ms) in stood.items() if bounds[spot].earliest == 0}
@@ -97,18 +102,18 @@ def _build_refusal(owner: str, topic: str, why: str) -> SeamarkError:
 
 
 _WORDS = {
-    Worth.EXACT: "stood there exactly",
-    Worth.AT_LEAST: "stood there or further on, a bound",
-    Worth.AT_MOST: "stood there or before, a bound",
+    Precision.EXACT: "stood there exactly",
+    Precision.AT_LEAST: "stood there or further on, a bound",
+    Precision.AT_MOST: "stood there or before, a bound",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """The offsets of one owner, and for each why: `standings` in the same order. `notes` are for the plan's reader."""
+class RestoreTargets:
+    """The offsets of one owner and, in the same order, their `past_offsets`. `notes` are shown in the plan."""
 
     offsets: tuple[Offset, ...]
-    standings: tuple[Standing, ...]
+    past_offsets: tuple[PastOffset, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -121,50 +126,52 @@ class Log:
     by_record_time: bool
 
 
-class MomentTargets:
-    """The way back of one owner to one moment. `log` is for those whose positions are in topics."""
+class RestoreTargetFinder:
+    """Finds the offsets of one owner at a point in time. `log` is for owners whose offsets are in topics."""
 
-    def __init__(self, owner: str, testimony: Testimony, *, meaning: Meaning | None, log: Log | None) -> None:
+    def __init__(
+        self, owner: str, observations: Observations, *, meaning: OffsetSemantics | None, log: Log | None
+    ) -> None:
         self._owner = owner
-        self._testimony = testimony
+        self._observations = observations
         self._meaning = meaning or SinkMeaning("", {})
         self._log = log
 
-    def find(self, moment_ms: int, names: Sequence[str] = ()) -> Way:
+    def find(self, moment_ms: int, names: Sequence[str] = ()) -> RestoreTargets:
         """The offsets that it goes back to.
 
         Raises:
             UnsupportedError: nobody can tell where it stood, or its topic is another one by now.
             NotFoundError: it holds nothing, and nothing was ever seen of it.
         """
-        standings, unknown = self._testimony.find(moment_ms)
+        past_offsets, unknown = self._observations.find(moment_ms)
         wanted = self._pick(names)
         if wanted is not None:
-            standings = tuple(one for one in standings if spell_identity(one.partition) in wanted)
+            past_offsets = tuple(one for one in past_offsets if spell_identity(one.partition) in wanted)
             unknown = tuple(one for one in unknown if spell_identity(one) in wanted)
-        if not standings and not unknown:
+        if not past_offsets and not unknown:
             raise NotFoundError(
                 f"{self._owner} holds no offsets, and nobody has seen any of it at {_spell(moment_ms)} or before",
                 hint=f"seamark offsets move {self._owner} --to … gives it a place",
             )
         if unknown and self._log is not None and self._log.by_record_time:
-            standings += read_by_record_time(self._log.kafka, unknown, moment_ms)
+            past_offsets += read_by_record_time(self._log.kafka, unknown, moment_ms)
         elif unknown:
             raise self._build_unknown(unknown[0], moment_ms)
         if self._log is not None:
-            refuse_other_logs(self._log.kafka, self._owner, standings, ids=self._log.ids)
-        return self._settle(standings)
+            refuse_other_logs(self._log.kafka, self._owner, past_offsets, ids=self._log.ids)
+        return self._settle(past_offsets)
 
-    def _settle(self, standings: Sequence[Standing]) -> Way:
+    def _settle(self, past_offsets: Sequence[PastOffset]) -> RestoreTargets:
         """Leave out what is so already and what a bound would skip; keep the rest within the log."""
-        held = {spell_identity(one.partition): one.offset for one in self._testimony.held}
+        held = {spell_identity(one.partition): one.offset for one in self._observations.held}
         kept, notes = [], []
-        for one in standings:
+        for one in past_offsets:
             now = held.get(spell_identity(one.partition))
             if now is None and one.offset is None:
                 continue
             # That it stood further on is no reason to skip what lies between.
-            if one.worth is not Worth.EXACT and self._meaning.compare(one.offset, now) is Order.AFTER:
+            if one.precision is not Precision.EXACT and self._meaning.compare(one.offset, now) is Order.AFTER:
                 where = self._meaning.describe(one.partition, None)[0]
                 notes.append(f"{self._owner}, {where}: it stands before that already, and stays")
                 continue
@@ -173,7 +180,7 @@ class MomentTargets:
         if self._log is not None:
             offsets, clamped = self._clamp(self._log.kafka, offsets)
             notes += clamped
-        return Way(offsets, tuple(kept), tuple(notes))
+        return RestoreTargets(offsets, tuple(kept), tuple(notes))
 
     def _clamp(self, kafka: BrokersPort, offsets: Sequence[Offset]) -> tuple[tuple[Offset, ...], list[str]]:
         """Within the log. Where nothing was held it is the first record: `auto.offset.reset` may say the other end."""
@@ -191,11 +198,11 @@ class MomentTargets:
         if not names:
             return None
         if self._log is None:
-            held = [HeldOffset(one.partition, one.offset) for one in self._testimony.held]
+            held = [CurrentOffset(one.partition, one.offset) for one in self._observations.held]
             picked = SourceTargets(self._owner, meaning=self._meaning, held=held).pick(names)
             return frozenset(spell_identity(one) for one in picked)
         chosen = [parse_spots(name) for name in names]
-        known = {name: seen[0].partition for name, seen in self._testimony.sightings.items()}
+        known = {name: seen[0].partition for name, seen in self._observations.observations.items()}
         found = frozenset(name for name, partition in known.items() if is_chosen(partition, chosen))
         if not found:
             raise NotFoundError(f"{self._owner} has committed nothing on {', '.join(names)}")
@@ -203,7 +210,7 @@ class MomentTargets:
 
     def _build_unknown(self, partition: OffsetMap, moment_ms: int) -> SeamarkError:
         where = self._meaning.describe(partition, None)[0]
-        first = find_first(self._testimony.sightings.get(spell_identity(partition), ()))
+        first = find_first(self._observations.observations.get(spell_identity(partition), ()))
         hint = "--exports FILE gives what exports have seen of it"
         if self._log is not None:
             hint += "; --by-record-time takes the first record of that time or later"
@@ -221,21 +228,21 @@ class MomentTargets:
         )
 
 
-def say_standing(one: Standing) -> str:
-    """One position in words: what it is worth, and whose word it is."""
-    if one.worth is Worth.AT_MOST:
-        return f"{_WORDS[one.worth]}: {one.where}"
-    return f"{_WORDS[one.worth]}: {one.where}, {_spell(one.seen_ms)}"
+def format_past_offset(one: PastOffset) -> str:
+    """Return the precision and the source of an offset, for people."""
+    if one.precision is Precision.AT_MOST:
+        return f"{_WORDS[one.precision]}: {one.where}"
+    return f"{_WORDS[one.precision]}: {one.where}, {_spell(one.seen_ms)}"
 
 
-def say_worth(standings: Sequence[Standing]) -> str:
-    """All partitions of an owner in words: the least that one of them is worth."""
-    if len(standings) == 1:
-        return say_standing(standings[0])
-    worst = max(standings, key=lambda one: list(Worth).index(one.worth))
-    same = sum(one.worth is worst.worth for one in standings)
-    count = "" if same == len(standings) else f"{same} of {len(standings)} partitions "
-    return f"{count}{say_standing(worst)}"
+def format_precision(past_offsets: Sequence[PastOffset]) -> str:
+    """Return the lowest precision among the partitions of an owner, for people."""
+    if len(past_offsets) == 1:
+        return format_past_offset(past_offsets[0])
+    worst = max(past_offsets, key=lambda one: list(Precision).index(one.precision))
+    same = sum(one.precision is worst.precision for one in past_offsets)
+    count = "" if same == len(past_offsets) else f"{same} of {len(past_offsets)} partitions "
+    return f"{count}{format_past_offset(worst)}"
 
 
 def _spell(moment_ms: int) -> str:

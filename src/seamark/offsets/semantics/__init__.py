@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from seamark.offsets.semantics.registry import Registry, find_meaning
-from seamark.offsets.semantics.semantics import Meaning
+from seamark.offsets.semantics.semantics import OffsetSemantics
 
-__all__ = ["Meaning", "Registry", "find_meaning"]
+__all__ = ["Meaning", "OffsetSemantics", "Registry", "find_meaning"]
+
+# The documented name for packages that bring the semantics of their own connectors.
+Meaning = OffsetSemantics

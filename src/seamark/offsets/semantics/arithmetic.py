@@ -12,15 +12,15 @@ from seamark.offsets.semantics.file_stream import FILENAME, POSITION, FileStream
 from seamark.offsets.semantics.jdbc_config import NANOS, NUMBER, TIME, JdbcConfig, JdbcMode, read_nanos
 from seamark.offsets.semantics.jdbc_source import PROTOCOL, TABLE, JdbcSourceMeaning
 from seamark.offsets.semantics.mirror import MirrorSourceMeaning
-from seamark.offsets.semantics.semantics import Meaning
+from seamark.offsets.semantics.semantics import OffsetSemantics
 
 _SECOND = 1_000_000_000
 # The config that names what a partition's field names: whoever takes offsets over has another value there.
 _NAMED_BY: Mapping[str, str] = {"cluster": "source.cluster.alias", "server": "topic.prefix"}
 
 
-class Way(StrEnum):
-    """How a position can be given."""
+class MoveKind(StrEnum):
+    """How the new offset of a move is given."""
 
     NUMBER = "--to NUMBER"
     TIME = "--to TIME"
@@ -31,7 +31,7 @@ class Way(StrEnum):
 class Mover:
     """A family that nobody can move by number or time. `why` says so to people."""
 
-    ways: frozenset[Way] = frozenset()
+    ways: frozenset[MoveKind] = frozenset()
     why: str = "its position is neither a number nor a time that seamark knows"
 
     def to_number(self, number: int) -> OffsetMap | None:
@@ -62,7 +62,7 @@ class NumberMover(Mover):
     lowest: int = 0
     is_last: bool = False
     why: str = "its position is a number, and holds no time"
-    ways: frozenset[Way] = frozenset({Way.NUMBER, Way.SHIFT})
+    ways: frozenset[MoveKind] = frozenset({MoveKind.NUMBER, MoveKind.SHIFT})
 
     def to_number(self, number: int) -> OffsetMap | None:
         """The number; before the first record there is no last one."""
@@ -90,7 +90,7 @@ class JdbcTimeMover(Mover):
 
     jdbc: JdbcConfig
     why: str = "its position is a time; the number beside it only tells rows of the same moment apart"
-    ways: frozenset[Way] = frozenset({Way.TIME, Way.BACK})
+    ways: frozenset[MoveKind] = frozenset({MoveKind.TIME, MoveKind.BACK})
 
     def to_time(self, nanos: int, held: OffsetMap | None) -> OffsetMap:
         """The moment. `timestamp_nanos` replaces all below the second, so it must go along where it is there."""
@@ -115,7 +115,7 @@ class BulkMover(Mover):
     why = "bulk mode keeps no position: every poll reads the whole table"
 
 
-def find_mover(meaning: Meaning) -> Mover:
+def find_mover(meaning: OffsetSemantics) -> Mover:
     """What can be done to the positions of a connector. A family of others may have a `build_mover` of its own."""
     if isinstance(meaning, FileStreamMeaning):
         return NumberMover(POSITION)
@@ -136,7 +136,9 @@ def _find_jdbc_mover(jdbc: JdbcConfig) -> Mover:
     return BulkMover() if jdbc.mode is JdbcMode.BULK else Mover()
 
 
-def find_shadowed(meaning: Meaning, partition: OffsetMap, held: Sequence[OffsetMap]) -> tuple[OffsetMap, ...]:
+def find_fallback_partitions(
+    meaning: OffsetSemantics, partition: OffsetMap, held: Sequence[OffsetMap]
+) -> tuple[OffsetMap, ...]:
     """The held partitions that would speak in the place of one that is forgotten.
 
     A JDBC source looks protocol 0 up where protocol 1 has nothing: to forget one table, both must go.
@@ -149,7 +151,7 @@ def find_shadowed(meaning: Meaning, partition: OffsetMap, held: Sequence[OffsetM
     )
 
 
-def rewrite_partition(meaning: Meaning, config: Mapping[str, str], partition: OffsetMap) -> OffsetMap:
+def rewrite_partition(meaning: OffsetSemantics, config: Mapping[str, str], partition: OffsetMap) -> OffsetMap:
     """The same partition as another connector of the family names it: its own file, alias or prefix."""
     if isinstance(meaning, FileStreamMeaning):
         return {FILENAME: config["file"]} if is_set(config, "file") else partition

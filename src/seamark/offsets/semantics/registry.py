@@ -13,7 +13,7 @@ from seamark.offsets.semantics.debezium_postgres import DebeziumPostgresMeaning
 from seamark.offsets.semantics.file_stream import FileStreamMeaning
 from seamark.offsets.semantics.jdbc_source import JdbcSourceMeaning
 from seamark.offsets.semantics.mirror import MirrorCheckpointMeaning, MirrorHeartbeatMeaning, MirrorSourceMeaning
-from seamark.offsets.semantics.semantics import GenericMeaning, Meaning
+from seamark.offsets.semantics.semantics import GenericMeaning, OffsetSemantics
 from seamark.offsets.semantics.sinks import FileSinkMeaning, JdbcSinkMeaning, S3SinkMeaning, SinkMeaning
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 GROUP = "seamark.meanings"
-OWN: tuple[type[Meaning], ...] = (
+OWN: tuple[type[OffsetSemantics], ...] = (
     JdbcSourceMeaning,
     DebeziumPostgresMeaning,
     FileStreamMeaning,
@@ -39,13 +39,13 @@ OWN: tuple[type[Meaning], ...] = (
 class Registry:
     """The families in the order they are asked. `failures` says which of the others' could not be used, and why."""
 
-    def __init__(self, others: Sequence[type[Meaning]] = (), failures: Mapping[str, str] | None = None) -> None:
+    def __init__(self, others: Sequence[type[OffsetSemantics]] = (), failures: Mapping[str, str] | None = None) -> None:
         """Those of others come first: whoever brings a family for a class knows it better."""
-        self.families: tuple[type[Meaning], ...] = (*others, *OWN)
+        self.families: tuple[type[OffsetSemantics], ...] = (*others, *OWN)
         self.failures: dict[str, str] = dict(failures or {})
         self._others = len(others)
 
-    def find(self, connector_class: str, config: Mapping[str, str]) -> Meaning:
+    def find(self, connector_class: str, config: Mapping[str, str]) -> OffsetSemantics:
         """The meaning for a connector. There always is one."""
         for place, family in enumerate(self.families):
             try:
@@ -61,7 +61,7 @@ class Registry:
 
 def load_registry() -> Registry:
     """Ours, and what installed packages name as entry points of the group `seamark.meanings`."""
-    others: list[type[Meaning]] = []
+    others: list[type[OffsetSemantics]] = []
     failures: dict[str, str] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
@@ -80,7 +80,7 @@ def open_registry() -> Registry:
     return load_registry()
 
 
-def find_meaning(connector_class: str, config: Mapping[str, str]) -> Meaning:
+def find_meaning(connector_class: str, config: Mapping[str, str]) -> OffsetSemantics:
     """The meaning for a connector, by its class and config."""
     return open_registry().find(connector_class, config)
 
@@ -94,7 +94,7 @@ def _check_family(found: object) -> None:
         raise TypeError(f"it is no meaning: {', '.join(missing) or 'a class with the text family is needed'}")
 
 
-def read_meaning(connector: Connector, client: ConnectPort) -> Meaning:
+def read_meaning(connector: Connector, client: ConnectPort) -> OffsetSemantics:
     """Connect takes a class by a part of its name too: `FileStreamSource`. Then the workers are asked what it is."""
     name = connector.plugin
     if "." not in name:

@@ -227,7 +227,7 @@ def check_primitives(notes: Notes, fields: OffsetMap) -> None:
             notes.error(f"{key} is beyond 64 bits", "Connect would read another number without a word")
 
 
-class Meaning(Protocol):
+class OffsetSemantics(Protocol):
     """The meaning of one connector's offsets.
 
     A family is a class: `matches` says whether a connector belongs to it, and an instance is made for one connector. It

@@ -9,7 +9,7 @@ from typing import ClassVar
 from seamark.core.offsets import Certainty, Distance, LogRange, OffsetMap, Order, Unit, order_of
 from seamark.core.readings import Finding
 from seamark.groups.targets import OFFSET, PARTITION, TOPIC
-from seamark.kafka.model import Spot
+from seamark.kafka.model import TopicPartition
 from seamark.offsets.semantics.fields import Notes, is_integer, is_set, read_text, show, show_fields, split_list
 from seamark.offsets.semantics.semantics import Consequence, Harm
 
@@ -102,7 +102,7 @@ def read_number(fields: OffsetMap | None, key: str) -> int | None:
     return value if isinstance(value, int) and is_integer(value) else None
 
 
-def find_spot(partition: OffsetMap) -> Spot | None:
+def find_spot(partition: OffsetMap) -> TopicPartition | None:
     """The partition of a log that a sink's partition names."""
     topic, number = partition.get(TOPIC), read_number(partition, PARTITION)
     return (topic, number) if isinstance(topic, str) and number is not None else None

@@ -15,14 +15,14 @@ from seamark.core.refs import is_pipeline
 from seamark.errors import FormatVersionError, NotFoundError, RefusedError, SeamarkError, UnreachableError
 from seamark.kafka.api import BrokersPort
 from seamark.kafka.groups import Committed, Group, GroupListing, GroupOffsets, GroupStatus, GroupType
-from seamark.kafka.model import Spot
-from seamark.tables.model import Entry
-from seamark.tables.registry import Ledger, NamedStore, list_owners, list_stores
+from seamark.kafka.model import TopicPartition
+from seamark.tables.model import LedgerEntry
+from seamark.tables.registry import LedgerPort, NamedStore, list_owners, list_stores
 
 if TYPE_CHECKING:
     from seamark.context import Context
     from seamark.kafka.clusters import KafkaCluster, OpenTransaction
-    from seamark.kafka.model import Bounds, Edge, SpotReading, Stamp, TopicSize, TopicStatus
+    from seamark.kafka.model import LogOffsets, OffsetAndTimestamp, OffsetSpec, PartitionReading, TopicSize, TopicStatus
 
 # A ledger has no coordinator that would forbid anything; its store does, when it is asked.
 _RIGHTS = frozenset({"READ", "DESCRIBE", "DELETE"})
@@ -54,7 +54,7 @@ def read_epochs(brokers: BrokersPort, owner: str, topic: str) -> Mapping[int, in
     return brokers.ledgers.read_epochs(owner, topic) if isinstance(brokers, LedgerBrokers) else {}
 
 
-def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> Ledger:
+def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> LedgerPort:
     """The ledger that knows an owner. Who is forgotten may begin anew where there is but one store.
 
     Raises:
@@ -62,7 +62,7 @@ def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> Led
     """
     silent: list[str] = []
     stores = list_stores(context)
-    holders: list[tuple[NamedStore, Ledger]] = []
+    holders: list[tuple[NamedStore, LedgerPort]] = []
     for named in stores:
         try:
             if (found := named.store.find(owner)) is not None:
@@ -92,7 +92,7 @@ def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> Led
     )
 
 
-def _choose(holders: Sequence[tuple[NamedStore, Ledger]], owner: str) -> Ledger:
+def _choose(holders: Sequence[tuple[NamedStore, LedgerPort]], owner: str) -> LedgerPort:
     """The one that has offsets of this owner. A pipeline that was led elsewhere has left its former ones behind."""
     if len(holders) > 1:
         # A lake knows a landing from its first run on, before there is an offset.
@@ -116,7 +116,7 @@ class LedgerOffsets:
 
     def __init__(
         self,
-        open_ledger: Callable[..., Ledger],
+        open_ledger: Callable[..., LedgerPort],
         *,
         read_topics: Callable[[Sequence[str]], Reading[TopicStatus]],
         list_owners: Callable[[], Reading[str]] = Reading,
@@ -133,7 +133,7 @@ class LedgerOffsets:
             return _DEAD
         return _EMPTY
 
-    def read(self, owner: str) -> dict[Spot, Committed]:
+    def read(self, owner: str) -> dict[TopicPartition, Committed]:
         """Read the offsets of an owner.
 
         Raises:
@@ -148,14 +148,14 @@ class LedgerOffsets:
             if ids.get(entry.topic) == entry.topic_id
         }
 
-    def place(self, owner: str, offsets: Mapping[Spot, Committed]) -> None:
+    def place(self, owner: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Set these offsets, all or none. A run that holds one of them is fenced."""
         ids = self._read_ids({topic for topic, _ in offsets})
         self._open_ledger(owner, may_begin=True).place(
             [_build_entry(spot, ids, found.offset) for spot, found in offsets.items() if spot[0] in ids]
         )
 
-    def remove(self, owner: str, spots: Collection[Spot]) -> None:
+    def remove(self, owner: str, spots: Collection[TopicPartition]) -> None:
         """Remove the offsets of these partitions, all or none."""
         ids = self._read_ids({topic for topic, _ in spots})
         self._open_ledger(owner).place([], gone=[_build_entry(spot, ids, 0) for spot in spots if spot[0] in ids])
@@ -174,7 +174,7 @@ class LedgerOffsets:
         """Return the epoch of each partition of a topic, and fence no run."""
         return {one.partition: one.epoch for one in self._read_entries(self._open_ledger(owner), topic)}
 
-    def _read_entries(self, ledger: Ledger, topic: str) -> list[Entry]:
+    def _read_entries(self, ledger: LedgerPort, topic: str) -> list[LedgerEntry]:
         found = self._read_ids([topic]).get(topic)
         return [entry for (topic_id, _), entry in ledger.read().items() if topic_id == found]
 
@@ -210,7 +210,11 @@ class LedgerBrokers:
         return _join(found, self._brokers.read_members(theirs) if theirs else None)
 
     def read_committed(
-        self, groups: Mapping[str, Collection[Spot] | None], *, only_stable: bool = False, with_metadata: bool = True
+        self,
+        groups: Mapping[str, Collection[TopicPartition] | None],
+        *,
+        only_stable: bool = False,
+        with_metadata: bool = True,
     ) -> Reading[GroupOffsets]:
         """What groups have committed, and what the ledgers of pipelines say."""
         ours, theirs = _split(groups)
@@ -232,14 +236,14 @@ class LedgerBrokers:
         joined = _join(tuple(found), answer)
         return Reading(joined.items, failures={**joined.failures, **failures})
 
-    def alter_group_offsets(self, group: str, offsets: Mapping[Spot, Committed]) -> None:
+    def alter_group_offsets(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Set offsets in the group, or in the ledger."""
         if is_pipeline(group):
             self.ledgers.place(group, offsets)
         else:
             self._brokers.alter_group_offsets(group, offsets)
 
-    def delete_group_offsets(self, group: str, spots: Collection[Spot]) -> None:
+    def delete_group_offsets(self, group: str, spots: Collection[TopicPartition]) -> None:
         """Remove offsets from the group, or from the ledger."""
         if is_pipeline(group):
             self.ledgers.remove(group, spots)
@@ -265,7 +269,7 @@ class LedgerBrokers:
         """As the brokers say."""
         return self._brokers.read_all_topics()
 
-    def read_bounds(self, spots: Iterable[Spot]) -> SpotReading[Bounds]:
+    def read_bounds(self, spots: Iterable[TopicPartition]) -> PartitionReading[LogOffsets]:
         """As the brokers say."""
         return self._brokers.read_bounds(spots)
 
@@ -281,19 +285,21 @@ class LedgerBrokers:
         """As the brokers say."""
         return self._brokers.read_sizes(topics)
 
-    def read_log_offsets(self, spots: Iterable[Spot], *, at: Edge | int) -> SpotReading[Stamp | None]:
+    def read_log_offsets(
+        self, spots: Iterable[TopicPartition], *, at: OffsetSpec | int
+    ) -> PartitionReading[OffsetAndTimestamp | None]:
         """As the brokers say."""
         return self._brokers.read_log_offsets(spots, at=at)
 
-    def read_offsets_at(self, times: Mapping[Spot, int]) -> SpotReading[Stamp | None]:
+    def read_offsets_at(self, times: Mapping[TopicPartition, int]) -> PartitionReading[OffsetAndTimestamp | None]:
         """As the brokers say."""
         return self._brokers.read_offsets_at(times)
 
-    def read_moving(self) -> Mapping[Spot, tuple[int, ...]]:
+    def read_moving(self) -> Mapping[TopicPartition, tuple[int, ...]]:
         """As the brokers say."""
         return self._brokers.read_moving()
 
-    def read_open_transactions(self, spots: Sequence[Spot]) -> tuple[OpenTransaction, ...]:
+    def read_open_transactions(self, spots: Sequence[TopicPartition]) -> tuple[OpenTransaction, ...]:
         """As the brokers say."""
         return self._brokers.read_open_transactions(spots)
 
@@ -331,9 +337,9 @@ class LedgerBrokers:
         self._brokers.close()
 
 
-def _build_entry(spot: Spot, ids: Mapping[str, str], offset: int) -> Entry:
+def _build_entry(spot: TopicPartition, ids: Mapping[str, str], offset: int) -> LedgerEntry:
     topic, partition = spot
-    return Entry(topic, ids[topic], partition, next_offset=offset)
+    return LedgerEntry(topic, ids[topic], partition, next_offset=offset)
 
 
 def _split(names: Collection[str]) -> tuple[list[str], list[str]]:

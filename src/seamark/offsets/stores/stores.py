@@ -16,11 +16,11 @@ from seamark.core.readings import Reading
 from seamark.core.refs import ConnectorType, build_group_owner, is_pipeline
 from seamark.errors import NotFoundError, UnsupportedError
 from seamark.kafka.groups import GroupOffsets
-from seamark.kafka.model import HeldRecord, RawRecord, ScanResult, Spot
+from seamark.kafka.model import HeldRecord, RawRecord, ScanResult, TopicPartition
 from seamark.kafka.partitioner import choose_partition
 from seamark.kafka.topic_scan import Accept
 from seamark.offsets.codec.codec import decode_key
-from seamark.offsets.model import Evidence, StoredOffset, StoreReading, TopicHolding
+from seamark.offsets.model import StoredOffset, StoredRecord, StoreReading, TopicHolding
 from seamark.offsets.stores.file import FileStore
 from seamark.offsets.stores.topic import KeyFilter, Scan, TopicStore, build_key_filter
 
@@ -36,7 +36,7 @@ class Coordinator(Protocol):
     """What is asked of the brokers. `seamark.kafka.Brokers` is the real one."""
 
     def read_committed(
-        self, groups: Mapping[str, Collection[Spot] | None], *, only_stable: bool = False
+        self, groups: Mapping[str, Collection[TopicPartition] | None], *, only_stable: bool = False
     ) -> Reading[GroupOffsets]: ...
 
 
@@ -68,7 +68,7 @@ class GroupStore:
         for (topic, number), found in sorted(committed.items()):
             offset = {OFFSET: found.offset}
             key = OffsetKey(self._owner, {TOPIC: topic, PARTITION: number})
-            stored.append(StoredOffset(key, offset, Evidence(self.name, offset=offset)))
+            stored.append(StoredOffset(key, offset, StoredRecord(self.name, offset=offset)))
         return StoreReading(self.name, tuple(stored), scanned=len(stored))
 
 

@@ -22,7 +22,7 @@ from seamark.offsets.codec.codec import (
 )
 from seamark.offsets.codec.spelling import DEFAULT_JAVA, SHORTEST_SINCE, spell_key, spell_text
 from seamark.offsets.codec.verdicts import DecodedKey, KeyVerdict, ValueVerdict
-from seamark.offsets.model import Evidence, OffsetFinding, OffsetOddity, StoredOffset, StoreReading
+from seamark.offsets.model import OffsetAnomaly, OffsetFinding, StoredOffset, StoredRecord, StoreReading
 
 # The partition of the topic where a key belongs; None where there is no such thing, or nobody knows.
 Home = Callable[[bytes], int | None]
@@ -35,11 +35,11 @@ def build_home(partitions: int | None) -> Home:
     return build_partitioner(partitions)
 
 
-def build_evidence(record: RawRecord, key: DecodedKey, *, store: str) -> Evidence:
+def build_evidence(record: RawRecord, key: DecodedKey, *, store: str) -> StoredRecord:
     """What one record says."""
     value = decode_value(record.value)
     oddities = (*key.oddities, *value.oddities) if key.oddities or value.oddities else ()
-    return Evidence(
+    return StoredRecord(
         store,
         record.key,
         record.value,
@@ -61,7 +61,7 @@ def build_reading(
     Each record is the newest of its bytes on its partition.
     """
     wanted = None if owners is None else frozenset(owners)
-    groups: dict[tuple[str, str], list[Evidence]] = {}
+    groups: dict[tuple[str, str], list[StoredRecord]] = {}
     keys: dict[tuple[str, str], OffsetKey] = {}
     findings: list[OffsetFinding] = []
     for record in records:
@@ -86,7 +86,7 @@ def build_reading(
     return StoreReading(store, tuple(offsets), tuple(forgotten), tuple(findings), scanned)
 
 
-def resolve(key: OffsetKey, group: list[Evidence], *, home: Home) -> tuple[StoredOffset, list[OffsetFinding]]:
+def resolve(key: OffsetKey, group: list[StoredRecord], *, home: Home) -> tuple[StoredOffset, list[OffsetFinding]]:
     """What is held for one partition, and what is odd about it."""
     if len(group) == 1:
         taken = group[0]
@@ -117,17 +117,17 @@ def is_task_key(raw: bytes | None) -> bool:
     return key is not None and is_task_spelling(raw, key)
 
 
-def _find_spelled(group: list[Evidence]) -> set[bytes | None]:
+def _find_spelled(group: list[StoredRecord]) -> set[bytes | None]:
     """The keys among these that Connect may have written."""
     keys = {found.key: decode_key(found.key).key for found in group}
     return {raw for raw, key in keys.items() if key is not None and is_task_spelling(raw, key)}
 
 
-def _choose(key: OffsetKey, group: list[Evidence], *, home: Home) -> StoredOffset:
+def _choose(key: OffsetKey, group: list[StoredRecord], *, home: Home) -> StoredOffset:
     """Of several records the one that a task finds, where that is known; else the one that was written last."""
     known = _find_spelled(group)
     candidates = [found for found in group if found.key in known] or group
-    by_key: dict[bytes | None, list[Evidence]] = {}
+    by_key: dict[bytes | None, list[StoredRecord]] = {}
     for found in candidates:
         by_key.setdefault(found.key, []).append(found)
     # Of copies of the same bytes the one at home is the one that workers write; what a restart finds is open.
@@ -140,18 +140,18 @@ def _choose(key: OffsetKey, group: list[Evidence], *, home: Home) -> StoredOffse
     return StoredOffset(key, taken.offset, taken, others=others, is_certain=is_certain)
 
 
-def _choose_copy(copies: list[Evidence], home: Home) -> Evidence:
+def _choose_copy(copies: list[StoredRecord], home: Home) -> StoredRecord:
     if len(copies) == 1:
         return copies[0]
     at_home = [found for found in copies if found.key is not None and found.partition == home(found.key)]
     return at_home[0] if at_home else max(copies, key=_age)
 
 
-def _age(found: Evidence) -> tuple[int, int]:
+def _age(found: StoredRecord) -> tuple[int, int]:
     return (found.timestamp_ms or -1, found.record_offset or -1)
 
 
-def _find_oddities(key: OffsetKey, group: list[Evidence], *, home: Home) -> Iterable[OffsetFinding]:
+def _find_oddities(key: OffsetKey, group: list[StoredRecord], *, home: Home) -> Iterable[OffsetFinding]:
     if len(group) > 1:
         known = _find_spelled(group)
         yield from _compare(key, group, known)
@@ -162,7 +162,7 @@ def _find_oddities(key: OffsetKey, group: list[Evidence], *, home: Home) -> Iter
             belongs = home(found.key)
             if belongs is not None and belongs != found.partition:
                 yield _build(
-                    OffsetOddity.STRAY,
+                    OffsetAnomaly.STRAY,
                     key,
                     f"lies on partition {found.partition} and belongs on {belongs}, where workers write: after a "
                     "restart nobody can say which one counts",
@@ -170,16 +170,16 @@ def _find_oddities(key: OffsetKey, group: list[Evidence], *, home: Home) -> Iter
                 )
         if found.value_verdict not in (ValueVerdict.GOOD, ValueVerdict.TOMBSTONE):
             yield _build(
-                OffsetOddity.BAD_VALUE, key, f"its value is {found.value_verdict}: a task gets nothing from it", found
+                OffsetAnomaly.BAD_VALUE, key, f"its value is {found.value_verdict}: a task gets nothing from it", found
             )
         if found.oddities:
             words = ", ".join(found.oddities)
-            yield _build(OffsetOddity.ODD_BYTES, key, f"its bytes are read otherwise than written: {words}", found)
+            yield _build(OffsetAnomaly.ODD_BYTES, key, f"its bytes are read otherwise than written: {words}", found)
         if found.key not in known:
-            yield _build(OffsetOddity.NEVER_READ, key, "no task spells its key so: it is never read", found)
+            yield _build(OffsetAnomaly.NEVER_READ, key, "no task spells its key so: it is never read", found)
 
 
-def _compare(key: OffsetKey, group: list[Evidence], known: set[bytes | None]) -> Iterable[OffsetFinding]:
+def _compare(key: OffsetKey, group: list[StoredRecord], known: set[bytes | None]) -> Iterable[OffsetFinding]:
     variants = {found.key for found in group}
     if len(variants) > 1:
         if len(known) == 1:
@@ -191,7 +191,7 @@ def _compare(key: OffsetKey, group: list[Evidence], known: set[bytes | None]) ->
         asked = sorted(raw for raw in variants if raw is not None and decode_key(raw).is_rest_spelling)
         rest = f"; REST looks for {asked[0].decode(errors='backslashreplace')}" if asked else ""
         text = f"stands there under {len(variants)} spellings: {which}{rest}"
-        yield _build(OffsetOddity.VARIANTS, key, text, *group)
+        yield _build(OffsetAnomaly.VARIANTS, key, text, *group)
     dead = [found for found in group if found.is_tombstone]
     live = [found for found in group if not found.is_tombstone]
     for tombstone in dead if live else ():
@@ -199,24 +199,24 @@ def _compare(key: OffsetKey, group: list[Evidence], known: set[bytes | None]) ->
         if same:
             places = " and ".join(map(str, sorted({one.partition for one in same if one.partition is not None})))
             text = f"a tombstone on partition {tombstone.partition} may hide the offset on {places}"
-            yield _build(OffsetOddity.MASKED, key, f"{text} from tasks and from REST", tombstone, *same)
+            yield _build(OffsetAnomaly.MASKED, key, f"{text} from tasks and from REST", tombstone, *same)
         else:
             yield _build(
-                OffsetOddity.MASKED, key, "a tombstone under another spelling hides it from REST", tombstone, *live
+                OffsetAnomaly.MASKED, key, "a tombstone under another spelling hides it from REST", tombstone, *live
             )
 
 
-def _build(oddity: OffsetOddity, key: OffsetKey, message: str, *evidence: Evidence) -> OffsetFinding:
-    return OffsetFinding(oddity, key.connector, message, key.partition, evidence)
+def _build(anomaly: OffsetAnomaly, key: OffsetKey, message: str, *evidence: StoredRecord) -> OffsetFinding:
+    return OffsetFinding(anomaly, key.connector, message, key.partition, evidence)
 
 
-def _build_bad_key(decoded: DecodedKey, evidence: Evidence) -> OffsetFinding:
+def _build_bad_key(decoded: DecodedKey, evidence: StoredRecord) -> OffsetFinding:
     detail = f" ({decoded.detail})" if decoded.detail else ""
     loud = "passes over it in silence" if decoded.verdict is KeyVerdict.NO_PARTITION else "passes over it"
     if decoded.verdict is KeyVerdict.NESTED:
         loud = "lists it and never answers it"
     message = f"its key is {decoded.verdict}{detail}: a worker {loud}"
-    return OffsetFinding(OffsetOddity.BAD_KEY, decoded.connector or "", message, None, (evidence,))
+    return OffsetFinding(OffsetAnomaly.BAD_KEY, decoded.connector or "", message, None, (evidence,))
 
 
 # A list that begins with a name in plain ASCII: nothing in it can be spelled in another way, so it is sure.
@@ -375,7 +375,7 @@ class TopicStore:
         pairs, rest = split_plain(result.records, home)
         return pairs, self._build_reading(result, rest, owners)
 
-    def read_history(self, owners: Collection[str] | None = None) -> Iterator[tuple[DecodedKey, Evidence]]:
+    def read_history(self, owners: Collection[str] | None = None) -> Iterator[tuple[DecodedKey, StoredRecord]]:
         """Every record that compaction left, in the order of each partition; also those that were overwritten since."""
         wanted = None if owners is None else frozenset(owners)
         decoded: dict[bytes | None, DecodedKey] = {}
@@ -391,4 +391,4 @@ class TopicStore:
             f"{self._scan.topic}-{partition}: a transaction that nobody ended hides offsets {reached} to {end - 1}; "
             "tasks and REST wait for its end, too"
         )
-        return OffsetFinding(OffsetOddity.OPEN_TRANSACTION, "", message)
+        return OffsetFinding(OffsetAnomaly.OPEN_TRANSACTION, "", message)

@@ -19,7 +19,7 @@ from seamark.changes.action import (
     action_kind,
     needs_permission,
 )
-from seamark.changes.effect import Effect, FieldChange, Preview, Sign
+from seamark.changes.effect import ChangeKind, Effect, FieldChange, Preview
 from seamark.changes.step import CanNotUndo, Intent, Step
 from seamark.connect.model import Connector
 from seamark.connectors.run_state import SetRunState
@@ -29,14 +29,14 @@ from seamark.core.refs import ConnectorType, spell_aspect
 from seamark.errors import RefusedError
 from seamark.kafka.model import HeldRecord
 from seamark.offsets.codec.codec import decode_key, decode_value, encode_value
-from seamark.offsets.model import CompletedOffsets, HeldOffset, WriteRoute
+from seamark.offsets.model import CompletedOffsets, CurrentOffset, WriteRoute
 from seamark.offsets.port import PLANNING, SNAPSHOTS, Planning
-from seamark.offsets.semantics import Meaning
+from seamark.offsets.semantics import OffsetSemantics
 from seamark.offsets.stores.stores import find_own_topic
 from seamark.offsets.stores.topic import is_task_key
 from seamark.offsets.stores.write_checks import check_own_records
 from seamark.offsets.write.guards import (
-    ProveStopped,
+    CheckStopped,
     VerifyOffsets,
     find_quiet_seconds,
     find_workers,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
 
 
-class How(StrEnum):
+class Disruption(StrEnum):
     """What becomes of a connector while its offsets are written, in the words of a plan."""
 
     STOPPED = "stays stopped"
@@ -61,11 +61,11 @@ class How(StrEnum):
 
 def build_offset_effect(
     connector: Connector,
-    meaning: Meaning,
-    needed: Sequence[tuple[HeldOffset, Offset]],
+    meaning: OffsetSemantics,
+    needed: Sequence[tuple[CurrentOffset, Offset]],
     previews: Sequence[Preview],
     *,
-    how: How,
+    how: Disruption,
     records: Sequence[FieldChange] = (),
 ) -> Effect:
     """One line for the connector, one field for each partition, and what its target will see."""
@@ -74,12 +74,12 @@ def build_offset_effect(
     )
     tasks = len(connector.status.tasks) if connector.status else 0
     return Effect(
-        Sign.CHANGE,
+        ChangeKind.CHANGE,
         f"connector/{connector.owner}",
         f"{how}: {say_total(sum_previews(previews), previews)}",
         (*fields, *records),
-        tasks=0 if how is How.STOPPED else tasks,
-        outlook=tuple(_build_outlook(meaning, previews)),
+        tasks=0 if how is Disruption.STOPPED else tasks,
+        consequences=tuple(_build_consequences(meaning, previews)),
     )
 
 
@@ -95,7 +95,7 @@ def find_written(step: WriteOffsets) -> tuple[Offset, ...]:
     return tuple(found.values())
 
 
-def build_record_changes(records: Sequence[HeldRecord], held: Sequence[HeldOffset]) -> Iterator[FieldChange]:
+def build_record_changes(records: Sequence[HeldRecord], held: Sequence[CurrentOffset]) -> Iterator[FieldChange]:
     """Return each record that changes, where those of one partition will not be equal: the undo of a repair."""
     now = {record.place: record for found in held for record in found.records}
     values: dict[str, set[bytes | None]] = {}
@@ -122,7 +122,7 @@ def _spell(record: HeldRecord | None) -> str | None:
     return None if record is None or record.value is None else record.value.decode(errors="backslashreplace")
 
 
-def _build_field(meaning: Meaning, held: HeldOffset, wanted: Offset, preview: Preview) -> FieldChange:
+def _build_field(meaning: OffsetSemantics, held: CurrentOffset, wanted: Offset, preview: Preview) -> FieldChange:
     partition, before = meaning.describe(held.partition, held.offset)
     _, after = meaning.describe(wanted.partition, wanted.offset)
     return FieldChange(
@@ -134,7 +134,7 @@ def _build_field(meaning: Meaning, held: HeldOffset, wanted: Offset, preview: Pr
     )
 
 
-def _build_outlook(meaning: Meaning, previews: Sequence[Preview]) -> list[str]:
+def _build_consequences(meaning: OffsetSemantics, previews: Sequence[Preview]) -> list[str]:
     """What becomes of the data, for each direction that there is."""
     orders = {found.order for found in previews if found.counted.figure != 0}
     lines = []
@@ -226,10 +226,10 @@ class Quiesced:
         stop = self.stop
         return {spell_aspect(stop.subject, stop.aspect): Intent(before={"state": self.state}, after={"state": STOPPED})}
 
-    def build_proof(self, *, accepts_zombies: bool = False, config: str = "") -> ProveStopped:
+    def build_proof(self, *, accepts_zombies: bool = False, config: str = "") -> CheckStopped:
         """Return the check that the connector has stopped."""
         cluster, name = self.connector.cluster, self.connector.name
-        return ProveStopped(cluster, name, self.workers, self.quiet_seconds, accepts_zombies, config)
+        return CheckStopped(cluster, name, self.workers, self.quiet_seconds, accepts_zombies, config)
 
     def surround(
         self,
@@ -301,9 +301,9 @@ class OffsetsSeen:
 
     quiesced: Quiesced
     write: Intent
-    held: tuple[HeldOffset, ...]
+    held: tuple[CurrentOffset, ...]
     previews: tuple[Preview, ...]
-    meaning: Meaning = field(repr=False)
+    meaning: OffsetSemantics = field(repr=False)
     rights: frozenset[Right]
     progress: tuple[Step, ...]
 
@@ -412,7 +412,7 @@ class ChangeOffsets(Action):
                 seen.meaning,
                 needed,
                 seen.previews,
-                how=How.STOPPED if restored == STOPPED else How.STOPS,
+                how=Disruption.STOPPED if restored == STOPPED else Disruption.STOPS,
                 records=tuple(build_record_changes(self.records, seen.held)),
             ),
         )
@@ -444,18 +444,18 @@ def find_unrestored_state(past: ActionHistory) -> str:
     return "" if before is None else str(before["state"])
 
 
-def is_same(held: HeldOffset, wanted: Offset) -> bool:
+def is_same(held: CurrentOffset, wanted: Offset) -> bool:
     """Return whether a partition has this offset for certain."""
-    return not held.doubt and spell_offset(held.offset) == spell_offset(wanted.offset)
+    return not held.ambiguity and spell_offset(held.offset) == spell_offset(wanted.offset)
 
 
-Complete = Callable[[Sequence[HeldOffset]], CompletedOffsets]
+Complete = Callable[[Sequence[CurrentOffset]], CompletedOffsets]
 """Gives offsets the records that they lack."""
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """The step that writes, and what the reader of the plan must know of it."""
+class ChosenWrite:
+    """The step that writes the offsets, and the notes of the plan on it."""
 
     step: WriteOffsets
     notes: tuple[str, ...] = ()
@@ -463,47 +463,47 @@ class Route:
 
 def choose_route(
     connector: Connector,
-    held: Sequence[HeldOffset],
+    held: Sequence[CurrentOffset],
     offsets: Sequence[Offset],
     *,
     has_rest: bool,
     complete: Complete,
-) -> Route:
+) -> ChosenWrite:
     """The step that writes these offsets. `has_rest` says whether the workers take offsets, as from 3.6 on.
 
     REST spells every key its own way, and writes it to one partition of the topic. Where a record stands under another
     spelling, or strayed to another partition, REST would write a second one beside it, and no task reads that, or
     nobody knows which one it reads: then all are written as records, each over the one that is there.
     """
-    if doubts := [found.doubt for found in held if found.doubt]:
+    if ambiguities := [found.ambiguity for found in held if found.ambiguity]:
         raise RefusedError(
             f"nobody can tell which record holds the offsets of {connector.owner}; nothing was changed",
-            cause="; ".join(doubts),
+            cause="; ".join(ambiguities),
             hint=f"seamark offsets show {connector.owner} shows all of them",
         )
     cluster, name, wanted = connector.cluster, connector.name, tuple(offsets)
     if connector.type is ConnectorType.SINK:
-        return Route(WriteOffsets(cluster, name, wanted, WriteRoute.REST if has_rest else WriteRoute.GROUP))
+        return ChosenWrite(WriteOffsets(cluster, name, wanted, WriteRoute.REST if has_rest else WriteRoute.GROUP))
     if has_rest and all(_reaches(found) for found in held):
-        return Route(WriteOffsets(cluster, name, wanted))
+        return ChosenWrite(WriteOffsets(cluster, name, wanted))
     completed = complete(held)
     records = tuple(
         record for found, one in zip(completed.held, wanted, strict=True) for record in _build_records(found, one)
     )
-    return Route(WriteOffsets(cluster, name, wanted, WriteRoute.TOPIC, records), completed.notes)
+    return ChosenWrite(WriteOffsets(cluster, name, wanted, WriteRoute.TOPIC, records), completed.notes)
 
 
-def _reaches(held: HeldOffset) -> bool:
+def _reaches(held: CurrentOffset) -> bool:
     """Whether REST would write over the records that are there. A key that nobody has written has no other spelling."""
     return not held.is_stray and all(decode_key(record.key).is_rest_spelling for record in _find_read(held))
 
 
-def _find_read(held: HeldOffset) -> tuple[HeldRecord, ...]:
+def _find_read(held: CurrentOffset) -> tuple[HeldRecord, ...]:
     """The records that a task may read. What no task spells so stays as it is, whatever the others get."""
     return tuple(record for record in held.records if is_task_key(record.key))
 
 
-def _build_records(held: HeldOffset, wanted: Offset) -> Iterator[HeldRecord]:
+def _build_records(held: CurrentOffset, wanted: Offset) -> Iterator[HeldRecord]:
     value = encode_value(wanted.offset)
     # Where there are two topics, the one that the tasks read is written last: until then nothing has changed for them.
     for record in reversed(_find_read(held)):

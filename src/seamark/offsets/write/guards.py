@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from seamark.changes.action import Look
-from seamark.changes.environment import World
+from seamark.changes.action import CheckStep
+from seamark.changes.environment import Environment
 from seamark.changes.images import build_config_image, build_fingerprint
 from seamark.changes.step import Intent, Observed, step_kind
 from seamark.changes.timing import plan_patiently
@@ -16,7 +16,7 @@ from seamark.connect.model import Connector
 from seamark.connectors.read import find_run_state, read_config, read_run_state, read_status
 from seamark.errors import DeadlineError, RefusedError, SeamarkError
 from seamark.kafka.groups import count_members
-from seamark.offsets.quiesce import Kept, open_offsets, require_gone, require_stopped
+from seamark.offsets.quiesce import ConnectorSnapshot, open_offsets, require_gone, require_stopped
 from seamark.offsets.write.steps import QUIET_SECONDS, WriteOffsets
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def find_quiet_seconds(context: Context) -> float:
     return min(QUIET_SECONDS, context.journal.in_flight_seconds / 5)
 
 
-def require_run_state(connector: Connector, world: World) -> str:
+def require_run_state(connector: Connector, world: Environment) -> str:
     """The state that a connector is meant to be in, refused where nobody can tell it: it could not be restored.
 
     What a rebalance hides is waited for, not for long.
@@ -82,7 +82,7 @@ class _Stretch:
 
 @step_kind("prove-stopped")
 @dataclass(frozen=True, slots=True)
-class ProveStopped(Look):
+class CheckStopped(CheckStep):
     """A connector that was stopped is watched until it has stood still for `quiet_seconds`.
 
     Its status says so without a task, a sink's group is empty, both on two looks, and each of `workers`, which ran it,
@@ -102,7 +102,7 @@ class ProveStopped(Look):
     quiet_seconds: float = QUIET_SECONDS
     accepts_zombies: bool = False
     config: str = ""
-    kept: Kept | None = None
+    kept: ConnectorSnapshot | None = None
 
     @property
     def subject(self) -> str:
@@ -113,7 +113,7 @@ class ProveStopped(Look):
             return f"make sure that no worker runs {self.subject}"
         return f"make sure that {self.subject} has stopped"
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         clock = world.clock
         deadline = clock.now() + _DEADLINE_SECONDS
@@ -137,11 +137,11 @@ class ProveStopped(Look):
             clock.sleep(min(_LOOK_SECONDS, self.quiet_seconds / 2))
         refuse_other_config(world, self.cluster, self.name, self.config)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         return Observed.BEFORE if self._find_trouble(world)[0] else Observed.AFTER
 
-    def _find_trouble(self, world: World) -> tuple[SeamarkError | None, bool]:
+    def _find_trouble(self, world: Environment) -> tuple[SeamarkError | None, bool]:
         """Why it has not stopped yet, or why nobody can tell; and whether somebody wants it to go on."""
         is_resumed = False
         try:
@@ -167,7 +167,7 @@ class ProveStopped(Look):
         """Whether something was so for long enough, and on two looks."""
         return seconds > 0 and seconds >= self.quiet_seconds
 
-    def _find_silent(self, world: World) -> tuple[tuple[str, ...], SeamarkError | None]:
+    def _find_silent(self, world: Environment) -> tuple[tuple[str, ...], SeamarkError | None]:
         """Return the workers that are not known to be alive, or why that can't be determined now."""
         if self.accepts_zombies:
             return (), None
@@ -189,7 +189,7 @@ class ProveStopped(Look):
 
 @step_kind("verify-offsets")
 @dataclass(frozen=True, slots=True)
-class VerifyOffsets(Look):
+class VerifyOffsets(CheckStep):
     """What was written is looked at again, right before the connector may run: somebody may have written since.
 
     So is the config, where its fingerprint is known: with another one the tasks may look for other offsets. One that
@@ -209,7 +209,7 @@ class VerifyOffsets(Look):
     def describe(self) -> str:
         return f"read back and verify the offsets of {self.subject}"
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         if self.written.kept is not None:
             self._refuse_created(world)
@@ -222,11 +222,11 @@ class VerifyOffsets(Look):
             )
         refuse_other_config(world, self.written.cluster, self.written.name, self.config)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         return Observed.AFTER if self.written.read_image(world) == self.written.build_after() else Observed.BEFORE
 
-    def _refuse_created(self, world: World) -> None:
+    def _refuse_created(self, world: Environment) -> None:
         cluster, name = self.written.cluster, self.written.name
         if read_config(world, cluster, name) is None and read_status(world, cluster, name) is None:
             return
@@ -238,13 +238,13 @@ class VerifyOffsets(Look):
         )
 
 
-def build_config_pin(config: Mapping[str, str], world: World, *, cluster: str) -> str:
+def build_config_pin(config: Mapping[str, str], world: Environment, *, cluster: str) -> str:
     """Return a fingerprint of a config without the name, which Connect adds."""
     known = {key: value for key, value in config.items() if key != "name"}
     return build_fingerprint(build_config_image(known, world, cluster=cluster))
 
 
-def refuse_other_config(world: World, cluster: str, name: str, pin: str) -> None:
+def refuse_other_config(world: Environment, cluster: str, name: str, pin: str) -> None:
     """Refuse where a connector has another config than the pinned one; seen twice, as a worker may lag behind."""
     for pause in (_LOOK_SECONDS, 0.0):
         config = read_config(world, cluster, name) if pin else None

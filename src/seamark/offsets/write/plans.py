@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from seamark.changes.identity import merge_identities
-from seamark.changes.plan import Planned
+from seamark.changes.plan import PlannedChange
 from seamark.changes.planner import merge_needs
 from seamark.connect.model import Connector
 from seamark.core.offsets import Offset, spell_identity
 from seamark.core.readings import Severity
 from seamark.core.refs import ConnectorType
 from seamark.errors import RefusedError, UsageError
-from seamark.offsets.quiesce import choose_standing
+from seamark.offsets.quiesce import choose_quiesce_method
 from seamark.offsets.read.rest import build_rest_mode_notes
-from seamark.offsets.semantics import Meaning
+from seamark.offsets.semantics import OffsetSemantics
 from seamark.offsets.write.action import ChangeOffsets, choose_route, is_same
 from seamark.offsets.write.guards import build_config_pin
 from seamark.offsets.write.preview import DEFAULT_SAFETY, SafetyOptions, sum_previews
@@ -35,7 +35,7 @@ def plan_write(
     safety: SafetyOptions = DEFAULT_SAFETY,
     notes: Sequence[str] = (),
     shared: SharedGroups | None = None,
-) -> Planned:
+) -> PlannedChange:
     """Give these partitions these offsets; None forgets one. What is so already is left out.
 
     The plan counts what is reprocessed and skipped, and counts it again when the connector has stopped: beyond the
@@ -47,7 +47,7 @@ def plan_write(
     _refuse_twice(offsets)
     snapshot, world, planner = deps.open_snapshot(connector), deps.world, deps.planner
     connector, settings = snapshot.connector, deps.clusters.settings(connector.cluster)
-    standing = choose_standing(connector, deps.clusters.client(connector.cluster), settings=settings)
+    quiesce = choose_quiesce_method(connector, deps.clusters.client(connector.cluster), settings=settings)
     refuse_wrong(connector, snapshot.meaning, offsets)
     held = snapshot.read([found.partition for found in offsets])
     needed = [(found, wanted) for found, wanted in zip(held, offsets, strict=True) if not is_same(found, wanted)]
@@ -58,7 +58,7 @@ def plan_write(
         connector,
         [found for found, _ in needed],
         [wanted for _, wanted in needed],
-        has_rest=standing.has_rest,
+        has_rest=quiesce.has_rest,
         complete=snapshot.complete,
     )
     action = ChangeOffsets(
@@ -80,7 +80,7 @@ def plan_write(
         notes=(
             *notes,
             *route.notes,
-            *standing.notes,
+            *quiesce.notes,
             *build_rights_notes(seen.rights, context=deps.context, brokers=world.kafka),
             *build_rest_mode_notes(deps.context, settings),
             *_build_warnings(snapshot.meaning, [wanted for _, wanted in needed]),
@@ -96,7 +96,7 @@ def _refuse_twice(offsets: Sequence[Offset]) -> None:
         raise UsageError(f"a partition is named twice: {', '.join(twice)}")
 
 
-def refuse_wrong(connector: Connector, meaning: Meaning, offsets: Sequence[Offset]) -> None:
+def refuse_wrong(connector: Connector, meaning: OffsetSemantics, offsets: Sequence[Offset]) -> None:
     """Refuse what the connector's tasks could not read."""
     wrong = [
         f"{spell_identity(found.partition)}: {finding.message}"
@@ -112,7 +112,7 @@ def refuse_wrong(connector: Connector, meaning: Meaning, offsets: Sequence[Offse
         )
 
 
-def _build_warnings(meaning: Meaning, offsets: Sequence[Offset]) -> list[str]:
+def _build_warnings(meaning: OffsetSemantics, offsets: Sequence[Offset]) -> list[str]:
     """What works, and is likely not what somebody wanted."""
     return [
         f"{finding.subject}: {finding.message}; {finding.fix}"
@@ -124,7 +124,7 @@ def _build_warnings(meaning: Meaning, offsets: Sequence[Offset]) -> list[str]:
     ]
 
 
-def merge(title: str, planned: Sequence[Planned]) -> Planned:
+def merge(title: str, planned: Sequence[PlannedChange]) -> PlannedChange:
     """Several plans as one: a lane for each owner, so that one that fails leaves the others alone."""
     first = planned[0].plan
     plans = [found.plan for found in planned]
@@ -139,7 +139,7 @@ def merge(title: str, planned: Sequence[Planned]) -> Planned:
         notes=tuple(dict.fromkeys(note for one in plans for note in one.notes)),
         identity=merge_identities(one.identity for one in plans),
     )
-    return Planned(
+    return PlannedChange(
         plan,
         steps=tuple(step for found in planned for step in found.steps),
         effects=tuple(effect for found in planned for effect in found.effects),

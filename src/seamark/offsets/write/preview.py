@@ -23,10 +23,10 @@ from seamark.core.offsets import (
     settle,
 )
 from seamark.errors import SeamarkError
-from seamark.kafka.model import Bounds, Spot
-from seamark.offsets.model import HeldOffset
+from seamark.kafka.model import LogOffsets, TopicPartition
+from seamark.offsets.model import CurrentOffset
 from seamark.offsets.read.lag import open_database
-from seamark.offsets.semantics import Meaning
+from seamark.offsets.semantics import OffsetSemantics
 from seamark.offsets.semantics.mirror import MirrorSourceMeaning
 from seamark.offsets.semantics.sinks import SinkMeaning
 from seamark.report.words import render_count, render_number
@@ -130,7 +130,7 @@ class PreviewCounter:
         self,
         context: Context,
         *,
-        meaning: Meaning,
+        meaning: OffsetSemantics,
         config: Mapping[str, str],
         brokers: Callable[[], BrokersPort],
         budget_seconds: float = _BUDGET_SECONDS,
@@ -141,7 +141,7 @@ class PreviewCounter:
         self._brokers = brokers
         self._budget_seconds = budget_seconds
 
-    def count(self, held: Sequence[HeldOffset], wanted: Sequence[Offset]) -> tuple[Preview, ...]:
+    def count(self, held: Sequence[CurrentOffset], wanted: Sequence[Offset]) -> tuple[Preview, ...]:
         """One preview for each partition, in their order. What can't be counted says why; nothing is raised for it."""
         built = [
             (found.partition, *self._build_way(found.partition, found.offset, one.offset))
@@ -177,7 +177,7 @@ class PreviewCounter:
         is_ahead = (self._config.get(_RESET) or "earliest").strip() == "latest"
         return Order.AFTER if (wanted is None) == is_ahead else Order.BEFORE
 
-    def _read_bounds(self, distances: Iterable[Distance]) -> Mapping[Spot, Bounds] | SeamarkError:
+    def _read_bounds(self, distances: Iterable[Distance]) -> Mapping[TopicPartition, LogOffsets] | SeamarkError:
         spots = [
             (found.count.topic, found.count.partition)
             for found in distances
@@ -199,7 +199,7 @@ class PreviewCounter:
     def _count(
         self,
         distance: Distance,
-        bounds: Mapping[Spot, Bounds] | SeamarkError,
+        bounds: Mapping[TopicPartition, LogOffsets] | SeamarkError,
         database: Database | str,
         *,
         deadline: float,
@@ -219,7 +219,9 @@ class PreviewCounter:
             return _unknown(distance, f"{error.message}: {error.cause}" if error.cause else error.message)
 
 
-def _count_log(distance: Distance, span: LogRange, bounds: Mapping[Spot, Bounds] | SeamarkError) -> Counted:
+def _count_log(
+    distance: Distance, span: LogRange, bounds: Mapping[TopicPartition, LogOffsets] | SeamarkError
+) -> Counted:
     """What is still in the log of a range: what was deleted comes no more."""
     if isinstance(bounds, SeamarkError):
         return settle(distance) or _unknown(distance, bounds.message)

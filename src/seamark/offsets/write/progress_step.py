@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from seamark.changes.action import Look
-from seamark.changes.environment import World
+from seamark.changes.action import CheckStep
+from seamark.changes.environment import Environment
 from seamark.changes.step import Intent, Observed, step_kind
 from seamark.connect.model import State
 from seamark.connectors.heal import describe_failure
@@ -25,7 +25,7 @@ _CLOCK_SHARE = 0.8
 
 @step_kind("check-progress")
 @dataclass(frozen=True, slots=True)
-class CheckProgress(Look):
+class CheckProgress(CheckStep):
     """The first position stored after a move is waited for, and must lie behind the one that was written.
 
     One that lies before it was written by somebody else: a zombie task, or another operator. So was one that is at
@@ -56,7 +56,7 @@ class CheckProgress(Look):
     def describe(self) -> str:
         return f"look where {self.subject} goes on"
 
-    def perform(self, world: World, intent: Intent) -> str:
+    def perform(self, world: Environment, intent: Intent) -> str:
         del intent
         clock = world.clock
         deadline = clock.now() + self.wait_seconds
@@ -75,12 +75,12 @@ class CheckProgress(Look):
                 return self._tell_nothing(world, trouble)
             clock.sleep(min(_LOOK_SECONDS, self.wait_seconds / 2))
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del world, intent
         return Observed.AFTER
 
     def _look(
-        self, world: World, marks: dict[str, int]
+        self, world: Environment, marks: dict[str, int]
     ) -> tuple[dict[str, tuple[OffsetWrite, ...]], SeamarkError | None]:
         """By partition, what was stored since ours, and ours before it; nothing where ours is the newest.
 
@@ -101,7 +101,7 @@ class CheckProgress(Look):
                 since[name] = _find_since(found, wanted.offset)
         return since, None
 
-    def _judge(self, world: World, new: dict[str, tuple[OffsetWrite, ...]], *, is_orphan: bool) -> None:
+    def _judge(self, world: Environment, new: dict[str, tuple[OffsetWrite, ...]], *, is_orphan: bool) -> None:
         """Refuse to call it good where somebody else stored the position."""
         port = world.use(OFFSETS)(self.cluster, self.name)
         former = {spell_identity(one.partition): one for one in self.former}
@@ -136,7 +136,7 @@ class CheckProgress(Look):
             f"stop {owner}, seamark workers list), look (seamark offsets history {owner}), then move it again",
         )
 
-    def _may_run(self, world: World) -> bool:
+    def _may_run(self, world: Environment) -> bool:
         """Whether a task of it may have stored something. Where nobody can tell, it is not held against it."""
         try:
             status = read_status(world, self.cluster, self.name)
@@ -145,14 +145,14 @@ class CheckProgress(Look):
         # One that somebody has stopped again had tasks, and they stored what they had.
         return status is None or status.state is not State.RUNNING or bool(status.tasks)
 
-    def _tell(self, world: World, new: dict[str, tuple[OffsetWrite, ...]]) -> str:
+    def _tell(self, world: Environment, new: dict[str, tuple[OffsetWrite, ...]]) -> str:
         name, writes = next(iter(new.items()))
         found = next(one for one in self.offsets if spell_identity(one.partition) == name)
         where, place = world.use(OFFSETS)(self.cluster, self.name).describe(found.partition, writes[1].offset)
         more = f", and {len(new) - 1} more" if len(new) > 1 else ""
         return f"{where}, {place}{more}"
 
-    def _tell_nothing(self, world: World, trouble: SeamarkError | None) -> str:
+    def _tell_nothing(self, world: Environment, trouble: SeamarkError | None) -> str:
         """Why nothing was seen; a task that has failed again is the likeliest reason."""
         if trouble is not None:
             return f"nobody can tell: {trouble.message}"

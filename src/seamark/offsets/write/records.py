@@ -12,17 +12,17 @@ from seamark.changes.action import (
     LOCKS,
     Action,
     ActionHistory,
-    Look,
+    CheckStep,
     Needs,
     Reads,
     StepSequence,
     action_kind,
     in_turn,
     needs_permission,
-    take_last_look,
+    read_within_deadline,
 )
-from seamark.changes.effect import Effect, FieldChange, Sign
-from seamark.changes.environment import World
+from seamark.changes.effect import ChangeKind, Effect, FieldChange
+from seamark.changes.environment import Environment
 from seamark.changes.preconditions import POSITION
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_image, step_kind
 from seamark.connect.api import CONNECT, WORKER_URLS
@@ -45,7 +45,7 @@ LOOK_SECONDS = 0.5
 
 @step_kind("prove-unused")
 @dataclass(frozen=True, slots=True)
-class ProveUnused(Look):
+class CheckUnused(CheckStep):
     """For so long nobody uses the offsets of these connectors: they are not there, in none of `clusters`.
 
     With `may_be_down` it is enough that the brokers know of no worker. A connector that was deleted a moment ago may
@@ -67,7 +67,7 @@ class ProveUnused(Look):
     def describe(self) -> str:
         return f"make sure that no worker of {' and '.join(self.clusters)} uses {self.subject}"
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         began_at = world.clock.now()
         while True:
@@ -76,7 +76,7 @@ class ProveUnused(Look):
                 return
             world.clock.sleep(min(LOOK_SECONDS, self.quiet_seconds))
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         there = find_users(world, self.clusters, self.owners, may_be_down=self.may_be_down)
         return Observed.BEFORE if there else Observed.AFTER
@@ -90,7 +90,9 @@ def name_left(clusters: Sequence[str], owners: Sequence[str]) -> str:
     return f"offsets/{clusters[0]}/{owners[0]}{others}"
 
 
-def find_users(world: World, clusters: Sequence[str], owners: Sequence[str], *, may_be_down: bool) -> tuple[str, ...]:
+def find_users(
+    world: Environment, clusters: Sequence[str], owners: Sequence[str], *, may_be_down: bool
+) -> tuple[str, ...]:
     """Those of these connectors that are there, with their cluster.
 
     Raises:
@@ -105,7 +107,7 @@ def find_users(world: World, clusters: Sequence[str], owners: Sequence[str], *, 
     )
 
 
-def refuse_used(world: World, clusters: Sequence[str], owners: Sequence[str], *, may_be_down: bool) -> None:
+def refuse_used(world: Environment, clusters: Sequence[str], owners: Sequence[str], *, may_be_down: bool) -> None:
     """Refuse to write where a worker runs one of these connectors, or may run it."""
     try:
         there = find_users(world, clusters, owners, may_be_down=may_be_down)
@@ -156,15 +158,15 @@ class WriteRecords(Step):
             words.append(f"take {_count(gone)} away")
         return f"{' and '.join(words)} of {self.subject} in the topic"
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         return Intent(before=self._read_image(world), after=_build_image(self.records))
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
-        take_last_look(world, self.subject, lambda: self._look_twice(world))
+        read_within_deadline(world, self.subject, lambda: self._look_twice(world))
         world.use(LEFT_OFFSETS)(self.clusters[0]).write(self.owners, self.records)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         now = self._read_image(world)
         seen = compare_image(now, intent)
         if seen is not Observed.FOREIGN:
@@ -177,12 +179,12 @@ class WriteRecords(Step):
         records = (HeldRecord.from_dict({**record.to_dict(), "value": before[record.place]}) for record in self.records)
         return replace(self, records=tuple(records)[::-1])
 
-    def _look_twice(self, world: World) -> None:
+    def _look_twice(self, world: Environment) -> None:
         refuse_used(world, self.clusters, self.owners, may_be_down=self.may_be_down)
         world.clock.sleep(LOOK_SECONDS)
         refuse_used(world, self.clusters, self.owners, may_be_down=self.may_be_down)
 
-    def _read_image(self, world: World) -> dict[str, Any]:
+    def _read_image(self, world: Environment) -> dict[str, Any]:
         found = world.use(LEFT_OFFSETS)(self.clusters[0]).read(self.owners)
         held = {record.place: record for record in found}
         return _build_image([held.get(record.place, replace(record, value=None)) for record in self.records])
@@ -285,7 +287,7 @@ class WriteOffsetRecords(Action):
 
     def effects(self, seen: RecordsSeen) -> tuple[Effect, ...]:
         """One line for each step."""
-        return tuple(Effect(Sign.CHANGE, step.subject, step.describe()) for step in self._cut(seen))
+        return tuple(Effect(ChangeKind.CHANGE, step.subject, step.describe()) for step in self._cut(seen))
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the action that writes the previous records, the last one first."""
@@ -320,14 +322,14 @@ class PurgeOffsets(WriteOffsetRecords):
     def steps(self, seen: RecordsSeen) -> StepSequence:
         """Check for a while that no worker uses the records, then delete them."""
         write = super(PurgeOffsets, self).steps(seen)
-        return (*in_turn(ProveUnused(seen.clusters, self.owners, seen.quiet_seconds)), *write) if write else ()
+        return (*in_turn(CheckUnused(seen.clusters, self.owners, seen.quiet_seconds)), *write) if write else ()
 
     def effects(self, seen: RecordsSeen) -> tuple[Effect, ...]:
         """One line for each connector, one field for each offset that is deleted."""
         keys = [key for record in self.records if (key := decode_key(record.key).key) is not None]
         return tuple(
             Effect(
-                Sign.DELETE,
+                ChangeKind.DELETE,
                 f"offsets/{self.cluster}/{owner}",
                 "a new connector of this name finds nothing there",
                 tuple(

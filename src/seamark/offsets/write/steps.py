@@ -8,17 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from seamark.changes.action import Look
-from seamark.changes.environment import World
+from seamark.changes.action import CheckStep
+from seamark.changes.environment import Environment
 from seamark.changes.preconditions import POSITION
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_places, step_kind
 from seamark.core.offsets import Offset, OffsetMap, spell_identity, spell_offset
 from seamark.errors import RefusedError
 from seamark.kafka.model import HeldRecord
 from seamark.offsets.codec.codec import decode_key, decode_value
-from seamark.offsets.model import HeldOffset, WriteRoute
+from seamark.offsets.model import CurrentOffset, WriteRoute
 from seamark.offsets.port import OFFSETS
-from seamark.offsets.quiesce import Kept, open_offsets, refuse_moving
+from seamark.offsets.quiesce import ConnectorSnapshot, open_offsets, refuse_moving
 from seamark.offsets.write.preview import DEFAULT_TOLERANCE, Tolerance, Total, sum_previews
 
 # A count may run into the time limit of the database for each of many tables; the budget of all is half of this.
@@ -27,7 +27,7 @@ _SETTLE_SECONDS = 60.0
 
 @step_kind("check-preview")
 @dataclass(frozen=True, slots=True)
-class CheckPreview(Look):
+class CheckPreview(CheckStep):
     """A stopped connector's way from where it stands to `offsets` is counted, and held against what the plan said.
 
     A source that ran until the stop has moved on. Beyond the tolerance it is not what somebody said yes to.
@@ -49,7 +49,7 @@ class CheckPreview(Look):
     def describe(self) -> str:
         return f"count again what the new offsets of {self.subject} mean"
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         found = self._count(world)
         trouble = self._find_trouble(found)
@@ -60,11 +60,11 @@ class CheckPreview(Look):
                 hint="its run state is restored; make the plan anew, or allow more: --tolerance N or N%",
             )
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         return Observed.BEFORE if self._find_trouble(self._count(world)) else Observed.AFTER
 
-    def _count(self, world: World) -> Total:
+    def _count(self, world: Environment) -> Total:
         return sum_previews(world.use(OFFSETS)(self.cluster, self.name).preview(self.offsets))
 
     def _find_trouble(self, found: Total) -> str:
@@ -111,7 +111,7 @@ class WriteOffsets(Step):
     offsets: tuple[Offset, ...]
     route: WriteRoute = WriteRoute.REST
     records: tuple[HeldRecord, ...] = ()
-    kept: Kept | None = None
+    kept: ConnectorSnapshot | None = None
 
     @property
     def subject(self) -> str:
@@ -139,12 +139,13 @@ class WriteOffsets(Step):
             words.append(f"forget {_count(gone)}")
         return f"{' and '.join(words) or 'set no offset'} of {self.subject} {_WAYS[self.route]}"
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         held = self._read(world)
-        if doubts := [found.doubt for found in held if found.doubt] if self.route is not WriteRoute.TOPIC else []:
+        ambiguities = [found.ambiguity for found in held if found.ambiguity]
+        if ambiguities and self.route is not WriteRoute.TOPIC:
             raise RefusedError(
                 f"nobody can tell which record holds the offsets of {self.subject}; nothing was changed",
-                cause="; ".join(doubts),
+                cause="; ".join(ambiguities),
                 hint=f"seamark offsets show {self.cluster}/{self.name} shows all of them",
             )
         return Intent(
@@ -154,7 +155,7 @@ class WriteOffsets(Step):
             extra={"records": [record.to_dict() for found in held for record in found.records]},
         )
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         # A running task overwrites what is written under it. For REST Connect checks that, for topics nobody does.
         refuse_moving(world, self.cluster, self.name, self.kept, is_checked=self.route is WriteRoute.REST)
@@ -166,7 +167,7 @@ class WriteOffsets(Step):
         else:
             port.write(self.records)
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         return compare_places(self.read_image(world), intent, "offsets")
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
@@ -183,7 +184,7 @@ class WriteOffsets(Step):
         # The last place written is the first one put back.
         return replace(self, records=records[::-1])
 
-    def read_image(self, world: World) -> dict[str, Any]:
+    def read_image(self, world: Environment) -> dict[str, Any]:
         """What is held now, of what this step writes."""
         return self._build_image(self._read(world))
 
@@ -193,18 +194,18 @@ class WriteOffsets(Step):
             return build_image(self.offsets)
         return {"offsets": {record.place: record.to_dict()["value"] for record in self.records}}
 
-    def _read(self, world: World) -> Sequence[HeldOffset]:
+    def _read(self, world: Environment) -> Sequence[CurrentOffset]:
         port = open_offsets(world, self.cluster, self.name, self.kept)
         return port.read([found.partition for found in self.offsets])
 
-    def _build_image(self, held: Sequence[HeldOffset]) -> dict[str, Any]:
+    def _build_image(self, held: Sequence[CurrentOffset]) -> dict[str, Any]:
         if self.route is not WriteRoute.TOPIC:
             return build_image(held)
         values = {record.place: record.to_dict()["value"] for found in held for record in found.records}
         return {"offsets": {record.place: values.get(record.place) for record in self.records}}
 
 
-def build_image(held: Sequence[Offset | HeldOffset]) -> dict[str, Any]:
+def build_image(held: Sequence[Offset | CurrentOffset]) -> dict[str, Any]:
     """Positions as the journal keeps them: as texts, since 1, 1.0 and true are the same for Python, not for a task."""
     return {"offsets": {spell_identity(found.partition): spell_offset(found.offset) for found in held}}
 
@@ -246,30 +247,30 @@ class CopyOffsets(Step):
     def describe(self) -> str:
         return f"give {self.subject} the offsets of connector/{self.cluster}/{self.source}"
 
-    def intend(self, world: World) -> Intent:
+    def intend(self, world: Environment) -> Intent:
         held = read_copied(world, self.cluster, self.source)
         after = build_image(held)
         return Intent(before=self._read_image(world, after["offsets"]), after=after)
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         refuse_moving(world, self.cluster, self.source)
         refuse_moving(world, self.cluster, self.name, is_checked=True)
         world.use(OFFSETS)(self.cluster, self.name).alter(_build_offsets(intent.after["offsets"]))
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         return compare_places(self._read_image(world, intent.after["offsets"]), intent, "offsets")
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         return WriteOffsets(self.cluster, self.name, _build_offsets(intent.before["offsets"]))
 
-    def _read_image(self, world: World, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_image(self, world: Environment, wanted: Mapping[str, Any]) -> dict[str, Any]:
         held = world.use(OFFSETS)(self.cluster, self.name).read([json.loads(name) for name in wanted])
         return build_image(held)
 
 
 @step_kind("verify-copied")
 @dataclass(frozen=True, slots=True)
-class VerifyCopied(Look):
+class VerifyCopied(CheckStep):
     """Right before the new connector may run, it holds what the other one does."""
 
     aspect: ClassVar[str] = "verified"
@@ -285,7 +286,7 @@ class VerifyCopied(Look):
     def describe(self) -> str:
         return f"read back and verify the offsets of {self.subject}"
 
-    def perform(self, world: World, intent: Intent) -> None:
+    def perform(self, world: Environment, intent: Intent) -> None:
         del intent
         if wrong := self._find_wrong(world):
             raise RefusedError(
@@ -294,36 +295,36 @@ class VerifyCopied(Look):
                 hint="find out who writes them",
             )
 
-    def observe(self, world: World, intent: Intent) -> Observed:
+    def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         return Observed.BEFORE if self._find_wrong(world) else Observed.AFTER
 
-    def _find_wrong(self, world: World) -> list[str]:
+    def _find_wrong(self, world: Environment) -> list[str]:
         wanted = read_copied(world, self.cluster, self.source)
         held = world.use(OFFSETS)(self.cluster, self.name).read([found.partition for found in wanted])
         return [
             spell_identity(one.partition)
             for one, other in zip(wanted, held, strict=True)
-            if spell_offset(one.offset) != spell_offset(other.offset) or other.doubt
+            if spell_offset(one.offset) != spell_offset(other.offset) or other.ambiguity
         ]
 
 
-def read_copied(world: World, cluster: str, source: str) -> Sequence[HeldOffset]:
+def read_copied(world: Environment, cluster: str, source: str) -> Sequence[CurrentOffset]:
     """What a connector holds, where REST can give the same to another one; else a refusal."""
     held = [
-        found for found in world.use(OFFSETS)(cluster, source).read_all() if found.offset is not None or found.doubt
+        found for found in world.use(OFFSETS)(cluster, source).read_all() if found.offset is not None or found.ambiguity
     ]
-    doubts = [found.doubt for found in held if found.doubt]
+    ambiguities = [found.ambiguity for found in held if found.ambiguity]
     # A task that spells its keys in another way than REST does would not find what REST writes under its new name.
     odd = [
         f"{spell_identity(found.partition)} has a key that REST spells in another way"
         for found in held
         if not all(decode_key(record.key).is_rest_spelling for record in found.records)
     ]
-    if doubts or odd:
+    if ambiguities or odd:
         raise RefusedError(
             f"the offsets of connector/{cluster}/{source} can't be given to another one; nothing was changed",
-            cause="; ".join([*doubts, *odd]),
+            cause="; ".join([*ambiguities, *odd]),
             hint=f"seamark offsets show {cluster}/{source} shows all of them",
         )
     return held

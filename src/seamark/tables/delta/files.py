@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.location import TableLocation
 
 # Readers compare whole texts: a longer one would have to be cut, and the most made larger for it.
 _LONGEST_TEXT = 32
@@ -121,7 +121,7 @@ class DataFile:
 class TableWriter:
     """Writes the rows of one task. `partition` is the column of dates that files are parted by; none if empty."""
 
-    def __init__(self, place: LakePlace, schema: pa.Schema, *, partition: str = "") -> None:
+    def __init__(self, place: TableLocation, schema: pa.Schema, *, partition: str = "") -> None:
         self._place = place
         self._files: pafs.FileSystem = place.open_files()
         self._schema = schema

@@ -21,7 +21,7 @@ _SECONDS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class LakePlace:
+class TableLocation:
     """A folder (`/data/lake`, `file:///data/lake`) or a prefix (`s3://bucket/lake`).
 
     Without keys those of the machine are taken, as AWS's own tools find them.
@@ -56,9 +56,9 @@ class LakePlace:
         """As delta-rs takes it."""
         return f"s3://{self.path}" if self.is_s3 else self.path
 
-    def below(self, name: str) -> LakePlace:
+    def below(self, name: str) -> TableLocation:
         """A table of the lake."""
-        return LakePlace(
+        return TableLocation(
             f"{self.url.rstrip('/')}/{name}",
             endpoint=self.endpoint,
             region=self.region,
@@ -105,7 +105,7 @@ class LakePlace:
         return json.dumps({key: getattr(self, key) for key in _KEYS})
 
     @classmethod
-    def from_json(cls, text: str) -> LakePlace:
+    def from_json(cls, text: str) -> TableLocation:
         """Read what `to_json` gave."""
         fields = strict.read_object(strict.read_json(text, what="a lake"), keys=_KEYS, what="a lake")
         return cls(**{key: strict.read_text(value, what="a lake") for key, value in fields.items()})

@@ -12,7 +12,7 @@ from seamark.core.refs import build_pipeline_owner, parse_owner
 from seamark.core.strict_json import StoredFormat, check_format
 from seamark.errors import RefusedError, UnreachableError
 from seamark.tables.delta.files import FILE_BYTES
-from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.table import LakeTable
 from seamark.tables.model import FilePart
 
@@ -53,7 +53,7 @@ FORMAT = StoredFormat("lake pipeline", 1)
 _FOLDER, _ENDING = "_seamark/landings", ".json"
 
 
-def enter_landing(lake: LakePlace, owner: str, *, table: str) -> None:
+def enter_landing(lake: TableLocation, owner: str, *, table: str) -> None:
     """Write down that a landing has its offsets in a table. One that is at another table is refused."""
     known = find_table(lake, owner)
     if known == table:
@@ -75,7 +75,7 @@ def enter_landing(lake: LakePlace, owner: str, *, table: str) -> None:
         raise _build_error(lake, error) from error
 
 
-def find_table(lake: LakePlace, owner: str) -> str | None:
+def find_table(lake: TableLocation, owner: str) -> str | None:
     """The table that a landing has its offsets in; None where the lake knows no such landing."""
     if "/" in parse_owner(owner).name:
         # No landing is named so, and no path is to be made of it.
@@ -91,7 +91,7 @@ def find_table(lake: LakePlace, owner: str) -> str | None:
         raise _build_error(lake, error) from error
 
 
-def list_owners(lake: LakePlace) -> list[str]:
+def list_owners(lake: TableLocation) -> list[str]:
     """Every landing that the lake knows."""
     folder = f"{lake.path}/{_FOLDER}"
     try:
@@ -102,17 +102,17 @@ def list_owners(lake: LakePlace) -> list[str]:
     return [build_pipeline_owner(name.removesuffix(_ENDING)) for name in names]
 
 
-def open_landing(lake: LakePlace, owner: str) -> LakeTable | None:
+def open_landing(lake: TableLocation, owner: str) -> LakeTable | None:
     """The table with a landing's offsets; None where the lake knows no such landing."""
     table = find_table(lake, owner)
     return None if table is None else LakeTable(lake.below(table), owner=owner)
 
 
-def _build_path(lake: LakePlace, owner: str) -> str:
+def _build_path(lake: TableLocation, owner: str) -> str:
     return f"{lake.path}/{_FOLDER}/{parse_owner(owner).name}{_ENDING}"
 
 
-def _build_error(lake: LakePlace, error: Exception) -> UnreachableError:
+def _build_error(lake: TableLocation, error: Exception) -> UnreachableError:
     return UnreachableError(
         f"the lake at {lake.url} could not be read or written",
         cause=" ".join(str(error).split())[:300],

@@ -26,8 +26,8 @@ from seamark.core.refs import find_mirror
 from seamark.core.strict_json import StoredFormat, check_format
 from seamark.errors import FencedError, NotFoundError, RefusedError, SeamarkError, StalePlanError, UnreachableError
 from seamark.tables.delta.files import DataFile
-from seamark.tables.delta.location import LakePlace
-from seamark.tables.model import Entry, TableLayout
+from seamark.tables.delta.location import TableLocation
+from seamark.tables.model import LedgerEntry, TableLayout
 
 # Delta has its own words for whole numbers. All others are the same.
 _WORDS = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
@@ -89,14 +89,14 @@ _OWNER, _RUN, _OFFSETS, _TOPIC, _NEXT = "owner", "run", "offsets", "topic", "nex
 
 
 @dataclass(frozen=True, slots=True)
-class Vector:
-    """What a commit says of its landing. `run` tells the commit from every other one: each try has its own."""
+class CommitOffsets:
+    """The offsets of a pipeline in one commit. `run` identifies the commit: each attempt has its own."""
 
     owner: str
     run: str
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LedgerEntry, ...] = ()
 
-    def by_key(self) -> dict[tuple[str, int], Entry]:
+    def by_key(self) -> dict[tuple[str, int], LedgerEntry]:
         """The entries by the topic's id and the partition."""
         return {entry.key: entry for entry in self.entries}
 
@@ -109,7 +109,7 @@ class Vector:
         return json.dumps({**FORMAT.field, _OWNER: self.owner, _RUN: self.run, _OFFSETS: topics})
 
 
-def read_vector(text: object, *, place: str) -> Vector:
+def read_vector(text: object, *, place: str) -> CommitOffsets:
     """Read what `to_json` gave.
 
     Raises:
@@ -119,7 +119,7 @@ def read_vector(text: object, *, place: str) -> Vector:
     try:
         found = json.loads(text) if isinstance(text, str) else {}
         check_format(FORMAT, found, where=f"the commit {place}")
-        return Vector(str(found[_OWNER]), str(found[_RUN]), tuple(_read_entries(found[_OFFSETS])))
+        return CommitOffsets(str(found[_OWNER]), str(found[_RUN]), tuple(_read_entries(found[_OFFSETS])))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RefusedError(
             f"the commit {place} can't be read",
@@ -128,11 +128,11 @@ def read_vector(text: object, *, place: str) -> Vector:
         ) from None
 
 
-def _read_entries(topics: Mapping[str, Mapping[str, Any]]) -> Iterable[Entry]:
+def _read_entries(topics: Mapping[str, Mapping[str, Any]]) -> Iterable[LedgerEntry]:
     for topic_id, topic in topics.items():
         for number, offset in topic[_NEXT].items():
             _check(isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0, f"{offset!r} is no offset")
-            yield Entry(str(topic[_TOPIC]), topic_id, int(number), next_offset=offset)
+            yield LedgerEntry(str(topic[_TOPIC]), topic_id, int(number), next_offset=offset)
 
 
 def _check(is_so: bool, problem: str) -> None:
@@ -150,11 +150,11 @@ class Position:
     """Where a landing stands: the commit that says it, None before the first; what it says, and when it was made."""
 
     commit: int | None
-    vector: Vector
+    vector: CommitOffsets
     made_at_ms: int = field(default=0, compare=False)
 
     @property
-    def entries(self) -> dict[tuple[str, int], Entry]:
+    def entries(self) -> dict[tuple[str, int], LedgerEntry]:
         """By the topic's id and the partition. The epoch is the commit: each one is a new one."""
         return {key: replace(entry, epoch=self.commit or 0) for key, entry in self.vector.by_key().items()}
 
@@ -162,7 +162,7 @@ class Position:
 class LakeTable:
     """One table, as one landing sees it. Nothing is kept between calls but the table's state."""
 
-    def __init__(self, place: LakePlace, *, owner: str) -> None:
+    def __init__(self, place: TableLocation, *, owner: str) -> None:
         self.at = place
         self.owner = owner
         self._table: DeltaTable | None = None
@@ -215,10 +215,10 @@ class LakeTable:
         with self.telling():
             table = self._find()
             if table is None:
-                return Position(None, Vector(self.owner, ""))
+                return Position(None, CommitOffsets(self.owner, ""))
             return self._read_position(table, may_be_lost=may_be_lost)
 
-    def commit(self, files: Iterable[DataFile], entries: Iterable[Entry], *, seen: Position) -> Position:
+    def commit(self, files: Iterable[DataFile], entries: Iterable[LedgerEntry], *, seen: Position) -> Position:
         """Add these files and move the offsets, both or none, from where the landing was seen.
 
         Raises:
@@ -226,24 +226,24 @@ class LakeTable:
             UnreachableError: the store has not answered. Whether it is done is told by `read_position`.
         """
         moved = {**seen.entries, **{entry.key: entry for entry in entries}}
-        return self._commit(list(files), Vector(self.owner, uuid4().hex, tuple(moved.values())), seen=seen)
+        return self._commit(list(files), CommitOffsets(self.owner, uuid4().hex, tuple(moved.values())), seen=seen)
 
-    def read(self) -> dict[tuple[str, int], Entry]:
+    def read(self) -> dict[tuple[str, int], LedgerEntry]:
         """The offsets, by the topic's id and the partition; none where they are lost: they may be set anew."""
         return self.read_position(may_be_lost=True).entries
 
-    def place(self, entries: Iterable[Entry], *, gone: Iterable[Entry] = ()) -> None:
+    def place(self, entries: Iterable[LedgerEntry], *, gone: Iterable[LedgerEntry] = ()) -> None:
         """Set these offsets and take those away, without any row. A run that is under way is fenced by it."""
         wanted, unwanted = {entry.key: entry for entry in entries}, {entry.key for entry in gone}
 
         def place() -> Position:
             seen = self.read_position(may_be_lost=True)
             left = {key: entry for key, entry in {**seen.entries, **wanted}.items() if key not in unwanted}
-            return self._commit([], Vector(self.owner, uuid4().hex, tuple(left.values())), seen=seen)
+            return self._commit([], CommitOffsets(self.owner, uuid4().hex, tuple(left.values())), seen=seen)
 
         self._insist(place)
 
-    def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
+    def claim(self, firsts: Iterable[LedgerEntry]) -> list[LedgerEntry]:
         """Say the offsets anew: a run that is under way is fenced by it. One that is there stays where it is."""
         wanted = list(firsts)
 
@@ -255,7 +255,7 @@ class LakeTable:
         found = self._insist(claim).entries
         return [found[entry.key] for entry in wanted]
 
-    def enter(self, firsts: Iterable[Entry]) -> Position:
+    def enter(self, firsts: Iterable[LedgerEntry]) -> Position:
         """Where the landing stands, once it has all of these. One that is there stays where it is.
 
         Nothing is committed where none is missing, and the last commit is of these days.
@@ -318,7 +318,7 @@ class LakeTable:
                 _pause(number)
         raise failure
 
-    def _commit(self, files: Sequence[DataFile], vector: Vector, *, seen: Position) -> Position:
+    def _commit(self, files: Sequence[DataFile], vector: CommitOffsets, *, seen: Position) -> Position:
         adds = [_build_add(file) for file in files]
         failure: Exception | None = None
         for number in range(_TRIES):
@@ -342,7 +342,7 @@ class LakeTable:
             hint="look at the store; nothing is landed twice, whatever became of the last try: start it again",
         )
 
-    def _try(self, table: DeltaTable, adds: list[Any], vector: Vector) -> Position:
+    def _try(self, table: DeltaTable, adds: list[Any], vector: CommitOffsets) -> Position:
         number = table.version() + 1
         table.create_write_transaction(
             adds,
@@ -361,14 +361,14 @@ class LakeTable:
     def _read_position(self, table: DeltaTable, *, may_be_lost: bool) -> Position:
         number = table.transaction_version(self.owner)
         if number is None:
-            return Position(None, Vector(self.owner, ""))
+            return Position(None, CommitOffsets(self.owner, ""))
         place = f"{self.at.path}/_delta_log/{number:020}.json"
         try:
             with self.at.open_files().open_input_stream(place) as file:
                 lines = file.read().splitlines()
         except FileNotFoundError:
             if may_be_lost:
-                return Position(number, Vector(self.owner, ""))
+                return Position(number, CommitOffsets(self.owner, ""))
             raise RefusedError(
                 f"the offsets of {self.owner} are gone from the table's log",
                 cause=f"its last commit, {number}, was cleaned away, as Delta does after delta.logRetentionDuration",
@@ -420,7 +420,7 @@ class LakeTable:
             ) from error
 
 
-def _list_missing(wanted: Iterable[Entry], seen: Position) -> list[Entry]:
+def _list_missing(wanted: Iterable[LedgerEntry], seen: Position) -> list[LedgerEntry]:
     known = seen.vector.by_key()
     return [entry for entry in wanted if entry.key not in known]
 

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from seamark.errors import ConfigurationError, RefusedError, UsageError
-from seamark.tables.model import Entry, FilePart, TableLayout
+from seamark.tables.model import FilePart, LedgerEntry, TableLayout
 from seamark.tables.registry import Technology
 
 if TYPE_CHECKING:
     from seamark.context import Context
     from seamark.context.context import LakeSettings
     from seamark.tables.definition import LandColumn, Landing
-    from seamark.tables.delta.location import LakePlace
+    from seamark.tables.delta.location import TableLocation
     from seamark.tables.delta.table import LakeTable
 
 KIND = "delta"
@@ -55,24 +55,24 @@ class DeltaTechnology(Technology):
         """Return the table of a pipeline."""
         return PlannedDeltaTable(settings, definition)
 
-    def open_access(self, settings: LakeSettings) -> LakePlace:
+    def open_access(self, settings: LakeSettings) -> TableLocation:
         """Return where the lake is, with its keys."""
         return open_lake(settings)
 
 
-def open_lake(settings: LakeSettings) -> LakePlace:
+def open_lake(settings: LakeSettings) -> TableLocation:
     """Return where a lake is, with its keys."""
     try:
         import deltalake  # noqa: F401, PLC0415
 
-        from seamark.tables.delta.location import LakePlace  # noqa: PLC0415
+        from seamark.tables.delta.location import TableLocation  # noqa: PLC0415
     except ImportError as error:
         raise ConfigurationError(
             f"the lake {settings.name} can't be opened: Arrow and delta-rs are not installed",
             cause=str(error),
             hint="pip install 'seamark[spark]'",
         ) from error
-    return LakePlace(
+    return TableLocation(
         settings.url,
         endpoint=settings.endpoint,
         region=settings.region,
@@ -110,7 +110,7 @@ class DeltaStore:
         lake = open_lake(self._settings)
         from seamark.tables.delta.maintenance import list_owners  # noqa: PLC0415
 
-        return [owner for owner in list_owners(lake) if owner.startswith(prefix)]
+        return [found for found in list_owners(lake) if found.startswith(prefix)]
 
     def read_identity(self) -> str:
         """Return the lake's URL."""
@@ -124,7 +124,7 @@ class PlannedDeltaTable:
         self._definition = definition
         self._table = open_lake_table(settings, definition)
 
-    def read_offsets(self) -> dict[tuple[str, int], Entry]:
+    def read_offsets(self) -> dict[tuple[str, int], LedgerEntry]:
         """Return what the last commit says."""
         return self._table.read_position().entries
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from seamark.core.strict_json import VERSION_FIELD, StoredFormat, check_format
 from seamark.errors import FencedError, UsageError
-from seamark.tables.model import Entry
+from seamark.tables.model import LedgerEntry
 
 _HOLE = re.compile(r"\{(\w+)\}")
 _STYLES = {"format": "%s", "pyformat": "%({name})s", "qmark": "?", "named": ":{name}", "numeric": ":{place}"}
@@ -172,7 +172,7 @@ class Ledger:
             "PRIMARY KEY (owner, topic_id, partition_number))"
         )
 
-    def read(self, runner: Runner) -> dict[tuple[str, int], Entry]:
+    def read(self, runner: Runner) -> dict[tuple[str, int], LedgerEntry]:
         """All entries, by the topic's id and the partition.
 
         Raises:
@@ -183,7 +183,7 @@ class Ledger:
         for row in rows:
             self._check(row)
         entries = (
-            Entry(
+            LedgerEntry(
                 row["topic"],
                 row["topic_id"],
                 row["partition_number"],
@@ -195,7 +195,7 @@ class Ledger:
         )
         return {entry.key: entry for entry in entries}
 
-    def add(self, runner: Runner, entry: Entry) -> None:
+    def add(self, runner: Runner, entry: LedgerEntry) -> None:
         """Enter a partition, unless somebody has done so before; two at once may fail, and one of them has done it."""
         runner.change(
             f"INSERT INTO {self.table} (owner, topic_id, {_COLUMNS}) "  # noqa: S608
@@ -212,7 +212,7 @@ class Ledger:
             epoch=int(time.time()),
         )
 
-    def hold(self, runner: Runner, entry: Entry) -> Entry | None:
+    def hold(self, runner: Runner, entry: LedgerEntry) -> LedgerEntry | None:
         """The entry of a partition, locked until the transaction ends. For databases that know FOR UPDATE."""
         rows = runner.read(
             f"SELECT next_offset, epoch, moves FROM {self.table} WHERE {_KNOWN} FOR UPDATE",  # noqa: S608
@@ -225,7 +225,7 @@ class Ledger:
         self.read(runner)
         return None
 
-    def claim(self, runner: Runner, entry: Entry) -> Entry | None:
+    def claim(self, runner: Runner, entry: LedgerEntry) -> LedgerEntry | None:
         """Take a partition: whoever had it before can't move it any more. Gives how far it has come; None: no entry.
 
         It waits for a transaction in which somebody is just moving it.
@@ -242,7 +242,7 @@ class Ledger:
         found = self.read(runner)
         return found[entry.key] if changed else None
 
-    def place(self, runner: Runner, entry: Entry) -> None:
+    def place(self, runner: Runner, entry: LedgerEntry) -> None:
         """Set a partition's offset, or enter it. Whoever has the partition can't move it any more."""
         changed = runner.change(
             f"UPDATE {self.table} SET next_offset = {{to}}, epoch = epoch + 1, moves = moves + 1, "  # noqa: S608
@@ -256,7 +256,7 @@ class Ledger:
             self.read(runner)
             self.add(runner, entry)
 
-    def remove(self, runner: Runner, entry: Entry) -> None:
+    def remove(self, runner: Runner, entry: LedgerEntry) -> None:
         """Take a partition's entry away."""
         changed = runner.change(
             f"DELETE FROM {self.table} WHERE {_KNOWN}",  # noqa: S608
@@ -267,7 +267,7 @@ class Ledger:
         if not changed:
             self.read(runner)
 
-    def move(self, runner: Runner, entry: Entry, *, to: int) -> Entry:
+    def move(self, runner: Runner, entry: LedgerEntry, *, to: int) -> LedgerEntry:
         """Move a partition from where it was seen. To be called in the transaction of the rows.
 
         Raises:

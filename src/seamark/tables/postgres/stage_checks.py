@@ -19,7 +19,7 @@ from seamark.tables.model import DELETED, OFFSET
 from seamark.tables.postgres.table import Constraints, UniqueIndex, build_rows
 
 
-def find_refused(count: int, take: Callable[[int, int], str | None]) -> Iterator[tuple[int, str]]:
+def bisect_rejected_rows(count: int, take: Callable[[int, int], str | None]) -> Iterator[tuple[int, str]]:
     """The places of the rows that are refused, each with why; all others are taken.
 
     `take` takes the rows from one place to before another, all or none, and gives why it refuses them.

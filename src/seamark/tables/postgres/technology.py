@@ -16,7 +16,7 @@ from seamark.context.layer import Origin, OriginKind
 from seamark.context.reference import SecretReferences
 from seamark.core.refs import build_pipeline_owner
 from seamark.errors import ConfigurationError, RefusedError, UsageError
-from seamark.tables.model import ORDER_COLUMN, Entry
+from seamark.tables.model import ORDER_COLUMN, LedgerEntry
 from seamark.tables.registry import DEFAULT_KIND, Technology
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class PlannedPostgresTable:
         self._definition = definition
         self._settings = settings
 
-    def read_offsets(self) -> dict[tuple[str, int], Entry]:
+    def read_offsets(self) -> dict[tuple[str, int], LedgerEntry]:
         """Return what the ledger says."""
         return self._database.read_if_any()
 

@@ -34,8 +34,8 @@ from seamark.tables.postgres.stage_checks import (
     Refusals,
     Savepoints,
     StageChecks,
+    bisect_rejected_rows,
     check_condition_error,
-    find_refused,
 )
 from seamark.tables.postgres.table import (
     Landed,
@@ -346,7 +346,7 @@ class Upsert:
             refusal = self._bring(offsets[first:end])
             return None if refusal is None else refusal.reason
 
-        return list(find_refused(len(offsets), take))
+        return list(bisect_rejected_rows(len(offsets), take))
 
     def _bring(self, offsets: Sequence[int] | None) -> Refusal | None:
         """Bring these staged records into the table, all or none; None: the newest of each key. Gives why it can't."""

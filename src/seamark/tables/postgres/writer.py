@@ -17,7 +17,7 @@ import psycopg
 from psycopg import sql
 
 from seamark.errors import ConfigurationError, DeadlineError, FencedError, SeamarkError
-from seamark.tables.model import OFFSET, Entry, Step
+from seamark.tables.model import OFFSET, LedgerAdvance, LedgerEntry
 from seamark.tables.postgres.connection import (
     ZombieWatch,
     build_connect_error,
@@ -74,7 +74,13 @@ class RowSink:
     """Takes the rows of one range."""
 
     def __init__(
-        self, connection: psycopg.Connection[Any], table: LandingTable, *, owner: str, step: Step, is_strict: bool
+        self,
+        connection: psycopg.Connection[Any],
+        table: LandingTable,
+        *,
+        owner: str,
+        step: LedgerAdvance,
+        is_strict: bool,
     ) -> None:
         self._connection = connection
         self._table = table
@@ -220,7 +226,7 @@ class RowSink:
             return cursor.rowcount
 
 
-def read_repeat(connection: psycopg.Connection[Any], table: LandingTable, *, owner: str, step: Step) -> Landed:
+def read_repeat(connection: psycopg.Connection[Any], table: LandingTable, *, owner: str, step: LedgerAdvance) -> Landed:
     """Read what is known of a range that was landed before: its dead letters, with the most common reasons."""
     landed = Landed(is_repeat=True, records=step.end - step.entry.next_offset)
     if table.dead_letters:
@@ -234,7 +240,7 @@ def read_repeat(connection: psycopg.Connection[Any], table: LandingTable, *, own
     return landed
 
 
-def _list_bounds(owner: str, step: Step) -> list[Any]:
+def _list_bounds(owner: str, step: LedgerAdvance) -> list[Any]:
     return [owner, step.entry.topic_id, step.entry.partition, step.entry.next_offset, step.end]
 
 
@@ -328,7 +334,7 @@ class LandingDatabase:
             return
         raise failure
 
-    def read(self) -> dict[tuple[str, int], Entry]:
+    def read(self) -> dict[tuple[str, int], LedgerEntry]:
         """What stands in the ledger."""
         try:
             with self._open("") as connection:
@@ -337,7 +343,7 @@ class LandingDatabase:
             failure = build_landing_error(error, self._ledger.table)
         raise failure
 
-    def read_if_any(self) -> dict[tuple[str, int], Entry]:
+    def read_if_any(self) -> dict[tuple[str, int], LedgerEntry]:
         """The same where nobody may have made the ledger yet."""
         with self._open("") as connection:
             if _find_table(connection, self._ledger.table) is None:
@@ -355,7 +361,7 @@ class LandingDatabase:
             return " ".join(map(str, found or ()))
         raise failure
 
-    def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
+    def claim(self, firsts: Iterable[LedgerEntry]) -> list[LedgerEntry]:
         """Take these partitions from whoever has them. One that has no entry begins where `firsts` says."""
         # Entries of another format version are refused before any row is locked.
         self.read()
@@ -367,7 +373,7 @@ class LandingDatabase:
             failure = build_landing_error(error, self._ledger.table)
         raise failure
 
-    def place(self, entries: Iterable[Entry], *, gone: Iterable[Entry] = ()) -> None:
+    def place(self, entries: Iterable[LedgerEntry], *, gone: Iterable[LedgerEntry] = ()) -> None:
         """Set these offsets and take those entries away, all or none. A run that is under way is fenced by it."""
         wanted = sorted(
             [*((one, True) for one in entries), *((one, False) for one in gone)], key=lambda each: each[0].key
@@ -385,7 +391,7 @@ class LandingDatabase:
             return
         raise failure
 
-    def land(self, step: Step, write: Callable[[RowSink], None], *, is_strict: bool) -> Landed:
+    def land(self, step: LedgerAdvance, write: Callable[[RowSink], None], *, is_strict: bool) -> Landed:
         """Land a range. `write` hands its rows over.
 
         Raises:
@@ -416,7 +422,7 @@ class LandingDatabase:
         # Here, so that no traceback carries rows of the user's.
         raise failure
 
-    def move_empty(self, step: Step) -> None:
+    def move_empty(self, step: LedgerAdvance) -> None:
         """Move over a range in which there is no record."""
         self.land(step, lambda _: None, is_strict=True)
 
@@ -435,7 +441,7 @@ class LandingDatabase:
             return
         raise failure
 
-    def _claim(self, first: Entry) -> Entry:
+    def _claim(self, first: LedgerEntry) -> LedgerEntry:
         with self._open(self._name(first)) as connection:
             self._wait(connection, first, act=self._enter)
             found = self._ledger.claim(Runner(connection), first)
@@ -443,7 +449,7 @@ class LandingDatabase:
             raise build_fenced(self._ledger.owner, first, None)
         return found
 
-    def _is_landed(self, step: Step) -> bool:
+    def _is_landed(self, step: LedgerAdvance) -> bool:
         try:
             with self._open(self._name(step.entry)) as connection:
                 # It waits for the transaction that may still be open.
@@ -469,12 +475,12 @@ class LandingDatabase:
             return None
         return rows[0][0] if rows else None
 
-    def _hold(self, connection: psycopg.Connection[Any], entry: Entry) -> Entry | None:
+    def _hold(self, connection: psycopg.Connection[Any], entry: LedgerEntry) -> LedgerEntry | None:
         """Lock the row of an entry, and read it."""
         return self._wait(connection, entry, act=self._ledger.hold)[0]
 
     def _wait(
-        self, connection: psycopg.Connection[Any], *entries: Entry, act: Callable[[Runner, Entry], _T]
+        self, connection: psycopg.Connection[Any], *entries: LedgerEntry, act: Callable[[Runner, LedgerEntry], _T]
     ) -> list[_T]:
         """Run `act` on each entry, in their order, and wait for sessions that lock one. An idle session is terminated.
 
@@ -505,11 +511,11 @@ class LandingDatabase:
                     context={"owner": self._ledger.owner},
                 )
 
-    def _enter(self, runner: Runner, entry: Entry) -> None:
+    def _enter(self, runner: Runner, entry: LedgerEntry) -> None:
         self._ledger.add(runner, entry)
         self._ledger.hold(runner, entry)
 
-    def _name(self, entry: Entry) -> str:
+    def _name(self, entry: LedgerEntry) -> str:
         return build_session_name(self._ledger.owner, *entry.key)
 
     def _dsn_of(self, name: str) -> str:
@@ -552,7 +558,7 @@ def _find_table(connection: psycopg.Connection[Any], name: str) -> int | None:
     return found
 
 
-def build_fenced(owner: str, seen: Entry, found: Entry | None) -> FencedError:
+def build_fenced(owner: str, seen: LedgerEntry, found: LedgerEntry | None) -> FencedError:
     """The error of a landing whose entry is elsewhere."""
     cause = "its entry was deleted"
     if found is not None:
