@@ -24,6 +24,7 @@ from seamark.errors import (
     UnreachableError,
 )
 from seamark.tables.model import LedgerAdvance, LedgerEntry
+from seamark.tables.postgres.connection import close_sessions, keep_session, take_session
 from seamark.tables.postgres.table import LandingTable
 from seamark.tables.postgres.writer import LandingDatabase
 
@@ -380,12 +381,13 @@ def test_lost_answer_to_commit_is_asked_for(build, read, dsn, monkeypatch):
     (entry,) = database.claim([FIRST])
 
     class Cut(psycopg.Connection):
-        def __exit__(self, kind, error, trace):
-            super().__exit__(kind, error, trace)
-            if kind is None and outcomes:
+        def commit(self):
+            super().commit()
+            if outcomes:
                 raise psycopg.OperationalError(outcomes.pop())
 
     outcomes = ["the connection was cut"]
+    close_sessions()
     monkeypatch.setattr("psycopg.connect", Cut.connect)
     landed = database.land(LedgerAdvance(entry, end=9), write(b"1,\n"), is_strict=True)
     assert (landed.rows, outcomes) == (1, [])
@@ -397,17 +399,97 @@ def test_lost_commit_is_an_error(build, read, monkeypatch):
     (entry,) = database.claim([FIRST])
 
     class Cut(psycopg.Connection):
-        def __exit__(self, kind, error, trace):
-            if kind is None and outcomes:
+        def commit(self):
+            if outcomes:
                 self.close()
                 raise psycopg.OperationalError(outcomes.pop())
-            super().__exit__(kind, error, trace)
+            super().commit()
 
     outcomes = ["the connection was cut"]
+    close_sessions()
     monkeypatch.setattr("psycopg.connect", Cut.connect)
     with pytest.raises(UnreachableError):
         database.land(LedgerAdvance(entry, end=9), write(b"1,\n"), is_strict=True)
     assert (read(), database.read()) == ([], {entry.key: entry})
+
+
+def land(database, entry, text):
+    """Land one record of an upsert, and return the entry behind it."""
+    step = LedgerAdvance(entry, end=entry.next_offset + 1)
+    database.land(step, write(f"{text},{entry.next_offset},f\n".encode()), is_strict=True)
+    return step.after
+
+
+def read_stages(dsn):
+    """Read the temporary tables of this process's idle session, by name."""
+    found = take_session(dsn, "test")
+    query = "SELECT relname, oid FROM pg_class WHERE relnamespace = pg_my_temp_schema() AND relkind = 'r'"
+    stages = dict(found.execute(query).fetchall())
+    found.commit()
+    keep_session(dsn, found)
+    return stages
+
+
+def test_ranges_of_a_process_share_a_session_and_its_stage(build, read, dsn):
+    database = build(key=("id",))
+    (entry,) = database.claim([FIRST])
+    close_sessions()
+    entry = land(database, entry, "1,a")
+    stages = read_stages(dsn)
+    assert list(stages) == ["seamark_stage"]
+    for number in range(5):
+        entry = land(database, entry, f"{number},b{number}")
+    # PostgreSQL's catalog has no new row.
+    assert read_stages(dsn) == stages
+    assert read() == [(number, f"b{number}") for number in range(5)]
+
+
+def test_stage_follows_the_table(build, read, dsn, place):
+    database = build(key=("id",))
+    (entry,) = database.claim([FIRST])
+    entry = land(database, entry, "1,a")
+    stages = read_stages(dsn)
+    with psycopg.connect(dsn) as connection:
+        connection.execute(f"ALTER TABLE {place}.rows ALTER words TYPE varchar(20)")
+    entry = land(database, entry, f"1,{'b' * 20}")
+    assert read_stages(dsn) != stages
+    # A pipeline with other columns in the same process.
+    other = LandingDatabase(dsn, LandingTable(f"{place}.rows", ("id",), key=("id",)), owner=f"pipeline/{place}")
+    entry = land(other, entry, "2")
+    land(database, entry, "3,c")
+    assert read() == [(1, "b" * 20), (2, None), (3, "c")]
+
+
+def test_session_that_the_server_ended_is_replaced(build, read, dsn):
+    database = build(key=("id",))
+    (entry,) = database.claim([FIRST])
+    entry = land(database, entry, "1,a")
+    idle = take_session(dsn, "test-idle")
+    keep_session(dsn, idle)
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute("SELECT pg_terminate_backend(%s, 5000)", [idle.info.backend_pid]).fetchone()[0]
+    land(database, entry, "2,b")
+    assert read() == [(1, "a"), (2, "b")]
+
+
+def test_session_is_not_shared_with_a_child(build, dsn):
+    database = build(key=("id",))
+    (entry,) = database.claim([FIRST])
+    land(database, entry, "1,a")
+    child = os.fork()
+    if not child:
+        os._exit(7 if take_session(dsn, "child") is None else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert read_stages(dsn)
+
+
+def test_failed_range_leaves_no_session_in_a_transaction(build, dsn):
+    database = build(key=("id",))
+    (entry,) = database.claim([FIRST])
+    close_sessions()
+    with pytest.raises(AssertionError, match="value too long"):
+        land(database, entry, "1,far too long")
+    assert take_session(dsn, "test") is None
 
 
 def test_table_that_is_not_there_is_named(dsn, place, build):

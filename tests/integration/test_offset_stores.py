@@ -129,7 +129,8 @@ def test_store_and_rest_are_equal_and_a_backup_holds_them(
     connect.put(sink, {"connector.class": "FileStreamSink", "tasks.max": "1", "file": str(out), "topics": source})
     connect.await_offsets(source, lambda said: said == [END])
     connect.await_offsets(jdbc, lambda said: len(said) == 1 and (said[0] or {}).get("incrementing") == 5)
-    connect.await_offsets(sink, lambda said: said == [{"kafka_offset": 3}])
+    # A rebalance may restart the source before its offsets are stored, which then reads lines again.
+    connect.await_offsets(sink, lambda said: len(said) == 1 and said[0]["kafka_offset"] >= 3)
     names = {source: "topic connect-offsets", jdbc: "topic connect-offsets", sink: f"group connect-{sink}"}
     for name, store in names.items():
         both, rest = fleet.offsets.of(name), fleet.offsets.of(name, route=Route.REST)
@@ -153,7 +154,8 @@ def test_store_and_rest_are_equal_and_a_backup_holds_them(
 
     file.write_text(f"{LINES}four\n")
     connect.await_offsets(source, lambda said: said == [{"position": len(LINES) + 5}])
-    connect.await_offsets(sink, lambda said: said == [{"kafka_offset": 4}])
+    assert brokers.read_values(source)[-1] == "four"
+    connect.await_offsets(sink, lambda said: said == [{"kafka_offset": len(brokers.read_values(source))}])
     assert {one.owner for one in fleet.offsets.compare(backup).differences} == {f"connect/{source}", f"connect/{sink}"}
     history = [entry.offset for entry in fleet.offsets.history(source)]
     assert history[0] == END

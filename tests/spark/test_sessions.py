@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from seamark.copies.run.spark_copy import CopySink, run_copy
-from seamark.spark.sessions import active_session, register_sink
+from seamark.spark.sessions import active_session, describe_jobs, register_sink
 from tests.spark.copy_side import build_ends, build_plan, fill
 from tests.spark.lake_stage import open_lake_stage
 from tests.spark.land_stage import open_land_stage
@@ -23,6 +23,24 @@ def is_active(spark):
     """Ask the JVM: PySpark's own `getActiveSession` may return a session that it has cached."""
     found = get_sessions(spark).getActiveSession()
     return found.isDefined() and found.get().equals(spark._jsparkSession)
+
+
+def read_descriptions(spark):
+    """Read the descriptions of all jobs that Spark still knows."""
+    jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    found = [jobs.apply(number).description() for number in range(jobs.size())]
+    return [one.get() for one in found if one.isDefined()]
+
+
+def test_descriptions_are_escaped_and_end_with_their_block(spark):
+    with describe_jobs(spark, "copy <b>a</b>"):
+        assert spark.range(3).count() == 3
+    with pytest.raises(ZeroDivisionError), describe_jobs(spark, "copy <b>a</b>"):
+        print(1 / 0)
+    before = read_descriptions(spark)
+    assert "copy &lt;b&gt;a&lt;/b&gt;" in before
+    assert spark.range(4).count() == 4
+    assert sum("copy &lt;" in one for one in read_descriptions(spark)) == sum("copy &lt;" in one for one in before)
 
 
 @pytest.fixture
@@ -43,6 +61,8 @@ def test_copy_runs_in_the_given_session(given, kafka):
     fill(kafka, source, rows=ROWS, partitions=2)
     plan = build_plan(source, target, found=kafka.read(source), shape=(2, 3), limit=ROWS)
     assert run_copy(given, plan, build_ends(kafka)).is_complete
+    wanted = {f"seamark copy {source} to {target}: slice {part.id}" for part in plan.slices}
+    assert wanted <= set(read_descriptions(given))
     copied = [(one.key, one.value, one.timestamp_ms) for one in kafka.read(target)]
     assert sorted(copied, key=str) == sorted(
         ((one.key, one.value, one.timestamp_ms) for one in kafka.read(source)), key=str
@@ -54,6 +74,7 @@ def test_landing_in_postgresql_runs_in_the_given_session(given, stack, kafka):
         stage.produce(VALUES)
         stage.run(given)
         assert stage.read("SELECT count(*), count(DISTINCT number) FROM {table}") == [(90, 90)]
+        assert f"seamark pipeline {stage.build().name}: batch 0" in read_descriptions(given)
 
 
 def test_landing_in_a_lake_runs_in_the_given_session(given, stack, kafka):

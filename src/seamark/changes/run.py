@@ -118,9 +118,11 @@ class OutcomeResolver:
         """
         clock = self._world.clock
         deadline = quiet_at + self._timing.shows_seconds if unknown else clock.now() + step.settle_seconds
+        # A rebalance shows neither, or nothing can be read during it. It passes within the step's own time.
+        last_look = deadline if unsure else max(deadline, clock.now() + step.settle_seconds)
         if unknown and not step.lands_late:
             # Who could still do it has ended, and what is seen is so.
-            deadline = clock.now()
+            deadline = last_look = clock.now()
         if unknown:
             self._progress.waiting(f"an answer is missing: looking for up to {max(0.0, deadline - clock.now()):.0f} s")
         foreign_since: float | None = None
@@ -133,7 +135,8 @@ class OutcomeResolver:
                 return Outcome.DONE, None
             if observed is not Observed.FOREIGN:
                 foreign_since = None
-                if looked_at >= deadline:
+                may_pass = observed is Observed.BETWEEN or (trouble is not None and trouble.retryable)
+                if looked_at >= (last_look if may_pass else deadline):
                     return self._give_up(step, observed, trouble=trouble, unknown=unknown)
             else:
                 foreign_since = looked_at if foreign_since is None else foreign_since

@@ -126,14 +126,14 @@ def refuse_moving(
     """Refuse to write the offsets of a connector that does not stand still, right before it is done.
 
     While somebody else's rebalance goes on a stopped connector shows UNASSIGNED too. That is waited for a little; where
-    Connect itself checks what it is meant to do, `is_checked`, it need not be known.
+    Connect itself checks what it is meant to do, `is_checked`, it need not be known. A worker that lags may list tasks
+    of a connector that it shows as STOPPED, which is waited for, too.
     """
     subject = f"connector/{cluster}/{name}"
     if kept is not None:
         read_within_deadline(world, subject, lambda: _require_gone_now(world, cluster, name))
         return
-    patience_seconds = 0.0 if is_checked else _UNASSIGNED_SECONDS
-    status = read_within_deadline(world, subject, lambda: _read_settled(world, cluster, name, patience_seconds))
+    status = read_within_deadline(world, subject, lambda: _read_settled(world, cluster, name, is_checked=is_checked))
     if status is None or not (is_checked and _is_unassigned(status)):
         require_stopped(status, subject)
 
@@ -143,11 +143,13 @@ def _require_gone_now(world: Environment, cluster: str, name: str) -> None:
     require_gone(status, config, f"connector/{cluster}/{name}")
 
 
-def _read_settled(world: Environment, cluster: str, name: str, seconds: float) -> ConnectorStatus | None:
-    """The status, once somebody can tell what the connector is meant to do, or the time is over."""
-    deadline = world.clock.now() + seconds
-    while (status := read_status(world, cluster, name)) is not None and _is_unassigned(status):
-        if world.clock.now() >= deadline:
+def _read_settled(world: Environment, cluster: str, name: str, *, is_checked: bool) -> ConnectorStatus | None:
+    """Read the status, once it tells what the connector is meant to do, or the time is over."""
+    deadline = world.clock.now() + _UNASSIGNED_SECONDS
+    while (status := read_status(world, cluster, name)) is not None:
+        is_stopping = status.state is State.STOPPED and bool(status.tasks)
+        may_settle = is_stopping or (_is_unassigned(status) and not is_checked)
+        if not may_settle or world.clock.now() >= deadline:
             break
         world.clock.sleep(_LOOK_SECONDS)
     return status

@@ -31,7 +31,7 @@ from seamark.kafka_sink.spark import BatchLimit
 from seamark.pipelines.binding import PATIENCE_SECONDS, Binding, OnWait, Outage, check_growth, find_binding
 from seamark.pipelines.progress import OBSERVED, BatchLanded, LandProgress, build_progress
 from seamark.pipelines.spark_topic import LandTopic
-from seamark.spark.sessions import branch
+from seamark.spark.sessions import branch, describe_jobs
 from seamark.spark.settings import build_source_client, build_source_options
 from seamark.tables.definition import Landing
 from seamark.tables.model import LedgerAdvance, LedgerEntry
@@ -405,7 +405,8 @@ class _Run:
             begins = {step.entry.partition: step.entry.next_offset for step in steps}
             limit.look(self._client, self._landing.topic, begins=begins)
         # What a first try has landed, a second one finds landed.
-        landed = limit.run(lambda: self.target.land(rows, steps, number=number, folder=folder))
+        with describe_jobs(rows.sparkSession, f"seamark pipeline {self._landing.name}: batch {number}"):
+            landed = limit.run(lambda: self.target.land(rows, steps, number=number, folder=folder))
         self.entries |= {step.entry.partition: step.after for step in steps}
         self._topic.mirror(self.entries.values())
         if self._on_batch is not None:

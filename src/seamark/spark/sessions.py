@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
+from html import escape
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,6 +25,7 @@ from seamark.spark.slices import OffsetRange
 MASTER_VARIABLE = "SEAMARK_SPARK_MASTER"
 JARS_VARIABLE = "SEAMARK_SPARK_JARS"
 _HADOOP = "spark.hadoop."
+_DESCRIPTION = "spark.job.description"
 _LOGGER = logging.getLogger("seamark.spark")
 
 CONFS: Mapping[str, str] = {
@@ -144,6 +146,20 @@ def active_session(spark: SparkSession) -> Iterator[None]:
             sessions.setActiveSession(previous.get())
         else:
             sessions.clearActiveSession()
+
+
+@contextmanager
+def describe_jobs(spark: SparkSession, text: str) -> Iterator[None]:
+    """Describe the Spark jobs that this thread starts, in Spark's UI and its event log."""
+    context = spark.sparkContext
+    previous = context.getLocalProperty(_DESCRIPTION)
+    # Spark's UI takes a description that is XML for markup.
+    context.setJobDescription(escape(text))
+    try:
+        yield
+    finally:
+        # None removes it; PySpark's annotation doesn't know that.
+        context.setLocalProperty(_DESCRIPTION, previous)  # type: ignore[arg-type]
 
 
 def branch(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:

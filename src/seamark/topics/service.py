@@ -14,7 +14,7 @@ from seamark.connect.clusters import Clusters
 from seamark.core.files import FileLocation
 from seamark.core.readings import Reading
 from seamark.errors import AlreadyExistsError, NotFoundError, SeamarkError, UsageError
-from seamark.kafka.model import LogOffsets, TopicSize, TopicStatus
+from seamark.kafka.model import LogOffsets, TopicPartition, TopicSize, TopicStatus
 from seamark.topics.actions import AlterTopicConfig, CreateTopic, DeleteTopic, GrowTopic
 from seamark.topics.safety import build_delete_notes, build_grow_notes, refuse_own, refuse_shrink, refuse_used
 from seamark.topics.users import TopicReport, read_users
@@ -54,6 +54,10 @@ class Topics:
         if not sizes:
             return Reading(tuple(TopicReport(found) for found in reading.items), failures=reading.failures)
         bounds = kafka.read_bounds(spot for found in reading.items for spot in found.led_spots)
+        if gone := self._find_gone(bounds.failures):
+            reading = Reading(
+                tuple(found for found in reading.items if found.name not in gone), failures=reading.failures
+            )
         measured = kafka.read_sizes(_number_partitions(reading.items))
         by_topic: dict[str, dict[int, LogOffsets]] = {}
         for (name, number), found in bounds.found.items():
@@ -69,8 +73,16 @@ class Topics:
             )
             for topic in reading.items
         )
-        troubles = {f"{name}-{number}": error for (name, number), error in bounds.failures.items()}
+        troubles = {f"{name}-{number}": error for (name, number), error in bounds.failures.items() if name not in gone}
         return Reading(tuple(reports), failures={**reading.failures, **troubles, **measured.failures})
+
+    def _find_gone(self, failures: Mapping[TopicPartition, SeamarkError]) -> set[str]:
+        """Find the topics that were deleted after they were listed."""
+        unknown = {name for (name, _), error in failures.items() if isinstance(error, NotFoundError)}
+        if not unknown:
+            return set()
+        again = self._kafka.read_topics(sorted(unknown))
+        return {name for name in unknown if isinstance(again.failures.get(name), NotFoundError)}
 
     def one(self, name: str) -> TopicReport:
         """One topic with its bounds, its bytes, and who uses it. What can't be told becomes a note."""

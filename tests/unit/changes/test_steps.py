@@ -417,6 +417,15 @@ class TestSettling:
 
         assert self.settle(Observed.BEFORE, trouble, unknown=self.LOST) == (Outcome.UNKNOWN, trouble)
 
+    @pytest.mark.parametrize("seen", [Observed.BETWEEN, UnreachableError("a rebalance is expected")])
+    def test_rebalance_is_waited_out_for_the_time_of_the_step(self, seen):
+        end = TIMING.in_flight_seconds + TIMING.shows_seconds
+        looks = int((end + 5) / TIMING.look_seconds)
+        step = Scripted(*[seen] * looks, Observed.BEFORE)
+        step.settle_seconds = end + 10
+        assert self.settle(step, unknown=self.LOST) == (Outcome.DID_NOT_HAPPEN, self.LOST)
+        assert end < self.seconds < end + 10
+
     def test_in_between_is_unknown(self):
         assert self.settle(Observed.BETWEEN, unknown=self.LOST)[0] is Outcome.UNKNOWN
 

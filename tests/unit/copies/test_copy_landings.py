@@ -15,7 +15,7 @@ from seamark.core.refs import find_mirror
 from seamark.errors import PartialError, RefusedError, UnreachableError
 from seamark.offsets.stores.ledger import fence_ledger, list_ledgers, read_epochs, route_ledgers
 from seamark.tables.definition import LandColumn, Landing
-from seamark.tables.postgres.ledger import Entry
+from seamark.tables.model import LedgerEntry
 from seamark.tables.registry import list_consumers, list_owners
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.copies.test_copy_plans import Desk
@@ -35,8 +35,8 @@ def desk(tmp_path, monkeypatch):
     made = Desk(tmp_path, monkeypatch)
     made.ledgers, made.failures = ledgers, failures
     topic_id = made.brokers.topics["t"].id
-    ledgers[OWNER] = MemoryLedger(*(Entry("t", topic_id, n, next_offset=900) for n in range(4)))
-    ledgers["pipeline/other"] = MemoryLedger(Entry("u", "id of another", 0, next_offset=1))
+    ledgers[OWNER] = MemoryLedger(*(LedgerEntry("t", topic_id, n, next_offset=900) for n in range(4)))
+    ledgers["pipeline/other"] = MemoryLedger(LedgerEntry("u", "id of another", 0, next_offset=1))
     made.brokers.add_group(MIRROR, {("t", n): 880 for n in range(4)})
     return made
 
@@ -96,7 +96,7 @@ def test_finish_refuses_a_topic_that_a_landing_was_not_carried_from(desk):
         desk.fleet.copies.finish(copy.id)
     assert caught.value.cause == f"{OWNER} has positions in it, and none in t-2"
     target_id = desk.brokers.topics["t-2"].id
-    desk.ledgers[OWNER].place([Entry("t-2", target_id, 0, next_offset=0)])
+    desk.ledgers[OWNER].place([LedgerEntry("t-2", target_id, 0, next_offset=0)])
     assert [effect.subject for effect in desk.fleet.copies.finish(copy.id).effects] == ["topic/t"]
     desk.failures |= AWAY
     with pytest.raises(PartialError, match="database shop"):
@@ -106,7 +106,7 @@ def test_finish_refuses_a_topic_that_a_landing_was_not_carried_from(desk):
 def open_copied(entries, **more):
     copied = Copied(**more)
     topic_id = copied.brokers.topics["orders"].id
-    ledger = MemoryLedger(*(Entry("orders", topic_id, number, next_offset=at) for number, at in entries.items()))
+    ledger = MemoryLedger(*(LedgerEntry("orders", topic_id, number, next_offset=at) for number, at in entries.items()))
     copied.brokers = route(copied.brokers, {OWNER: ledger})
     return copied, ledger
 
@@ -190,7 +190,7 @@ def test_topic_that_can_not_be_asked_for_is_no_topic_that_is_gone():
     brokers = FakeBrokers()
     brokers.add_topic("t")
     brokers.read_topics = lambda names: Reading(failures=dict.fromkeys(names, UnreachableError("no broker")))
-    ledger = MemoryLedger(Entry("t", brokers.topics["t"].id, 0, next_offset=5))
+    ledger = MemoryLedger(LedgerEntry("t", brokers.topics["t"].id, 0, next_offset=5))
     reading = route(brokers, {OWNER: ledger}).read_committed({OWNER: None})
     assert isinstance(reading.failures[OWNER], UnreachableError)
 

@@ -171,6 +171,20 @@ class TestWriting:
         assert bench.written == []
         assert bench.time < 5.0
 
+    def test_tasks_that_a_lagging_worker_lists_for_a_stopped_connector_are_waited_for(self):
+        for step in self.build_steps():
+            bench = Bench()
+            bench.state, bench.tasks = State.STOPPED, (Task(0, State.RUNNING),)
+            bench.moments = {2.0: lambda bench=bench: setattr(bench, "tasks", ())}
+            step.perform(bench, step.intend(bench))
+            assert len(bench.written) == 1
+            assert 2.0 <= bench.time < 5.0
+            bench = Bench()
+            bench.state, bench.tasks = State.STOPPED, (Task(0, State.RUNNING),)
+            with pytest.raises(RefusedError, match="is not stopped"):
+                step.perform(bench, step.intend(bench))
+            assert bench.written == []
+
     def test_tasks_and_a_resume_are_refused_by_either_route(self):
         for step in self.build_steps():
             for state, tasks in ((State.UNASSIGNED, (Task(0, State.UNASSIGNED),)), (State.RUNNING, ())):

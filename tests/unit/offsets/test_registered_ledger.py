@@ -124,6 +124,16 @@ def test_offsets_are_moved_forgotten_and_each_is_undone(fleet, ledger):
     assert list_places(ledger) == [(0, 8), (1, 8)]
 
 
+def test_offsets_are_forgotten_where_the_ledger_itself_stays(fleet, ledger, monkeypatch):
+    """As in a Delta table, which knows its pipeline with and without offsets."""
+    monkeypatch.setattr(ShelfStore, "find", lambda store, owner: store._shelf.get(owner))
+    forgotten = fleet.apply(fleet.offsets.forget(OWNER))
+    assert forgotten.is_done
+    assert list_places(ledger) == []
+    assert fleet.apply(fleet.undo(forgotten)).is_done
+    assert list_places(ledger) == [(0, 8), (1, 8)]
+
+
 def test_owner_that_was_removed_begins_again_in_the_only_store(fleet, shelf, ledger):
     forgotten = fleet.apply(fleet.offsets.forget(OWNER))
     del shelf[OWNER]

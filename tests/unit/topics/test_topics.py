@@ -9,6 +9,7 @@ import pytest
 from seamark.changes.effect import ChangeKind
 from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, UnreachableError, UsageError
 from seamark.kafka.groups import GroupMember, GroupType
+from seamark.kafka.model import PartitionReading
 from seamark.topics.users import Use
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet, register
@@ -37,6 +38,38 @@ def test_all_topics_are_listed_and_measured_where_asked(fleet):
     assert (plain.name, plain.records, plain.bytes) == ("t", None, None)
     (found,) = fleet.topics.all(sizes=True).items
     assert (found.records, found.bytes) == (10, 1000)
+
+
+def test_topic_that_is_deleted_while_sizes_are_read_is_not_listed(fleet, brokers, monkeypatch):
+    brokers.add_topic("going", partitions=2, records=1)
+    read = brokers.read_bounds
+
+    def delete_and_read(spots):
+        spots = list(spots)
+        del brokers.topics["going"]
+        return read(spots)
+
+    monkeypatch.setattr(brokers, "read_bounds", delete_and_read)
+    reading = fleet.topics.all(sizes=True)
+    assert [found.name for found in reading.items] == ["t"]
+    assert not reading.failures
+
+
+def test_partition_that_its_leader_does_not_know_yet_is_a_failure(fleet, brokers, monkeypatch):
+    brokers.add_topic("new", partitions=1, records=1)
+    read = brokers.read_bounds
+
+    def read_without(spots):
+        found = read(spots)
+        return PartitionReading(
+            {spot: one for spot, one in found.found.items() if spot != ("new", 0)},
+            failures={("new", 0): NotFoundError("the leader doesn't know it")},
+        )
+
+    monkeypatch.setattr(brokers, "read_bounds", read_without)
+    reading = fleet.topics.all(sizes=True)
+    assert [(found.name, found.records) for found in reading.items] == [("new", None), ("t", 10)]
+    assert list(reading.failures) == ["new-0"]
 
 
 def test_a_topic_without_a_leader_has_no_number_of_records(fleet, brokers):

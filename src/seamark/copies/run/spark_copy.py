@@ -40,7 +40,7 @@ from seamark.kafka_sink.routing import Routing
 from seamark.kafka_sink.spark import ArrowPiece, BatchLimit, build_piece, keep_error_details
 from seamark.kafka_sink.task import ExactTask, take_over
 from seamark.kafka_sink.transaction import DeliveredRange, DeliveryTrace
-from seamark.spark.sessions import active_session, branch, build_hash, read_ranges, register_sink
+from seamark.spark.sessions import active_session, branch, build_hash, describe_jobs, read_ranges, register_sink
 from seamark.spark.settings import build_source_options
 from seamark.spark.slices import Slice
 
@@ -283,7 +283,8 @@ def write_slice(
     writer = writer.option("plan", plan.id).option("slice", part.id)
     writer = writer.option("control.id", control_id)
     writer = writer.option("routing", json.dumps(routing.to_dict()))
-    with active_session(spark):
+    described = f"seamark copy {plan.source.topic} to {plan.target.topic}: slice {part.id}"
+    with active_session(spark), describe_jobs(spark, described):
         writer.save()
 
 

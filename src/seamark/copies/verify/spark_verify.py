@@ -46,7 +46,7 @@ from seamark.kafka.topics import TopicAdmin
 from seamark.kafka_sink.control import ControlRecord, Run
 from seamark.kafka_sink.control_reads import read_records
 from seamark.kafka_sink.options import SinkOptions
-from seamark.spark.sessions import read_ranges
+from seamark.spark.sessions import describe_jobs, read_ranges
 from seamark.spark.slices import OffsetRange
 
 # A transaction whose owner died is ended by the brokers at their next look after its time, which is 10 s away at most.
@@ -246,7 +246,8 @@ def verify_copy(
         RefusedError: a topic was made anew since, or the plan can't be run.
     """
     job = _Job(spark, plan, ends, on_stage=on_stage or _ignore, target_source=target_source)
-    return job.run(level, progress, examples=examples)
+    with describe_jobs(spark, f"seamark verify {plan.target.topic}, copied from {plan.source.topic}"):
+        return job.run(level, progress, examples=examples)
 
 
 def _ignore(stage: str) -> None:

@@ -126,12 +126,15 @@ class LedgerOffsets:
         self.list_owners = list_owners
 
     def find_state(self, owner: str) -> str:
-        """Return the state in the coordinator's words. It has no members: a run is fenced, and not asked."""
+        """Return the state in the coordinator's words. It has no members: a run is fenced, and not asked.
+
+        A Delta table knows its pipeline also without offsets. Like a group without offsets, it is dead then.
+        """
         try:
-            self._open_ledger(owner)
+            entries = self._open_ledger(owner).read()
         except NotFoundError:
             return _DEAD
-        return _EMPTY
+        return _EMPTY if entries else _DEAD
 
     def read(self, owner: str) -> dict[TopicPartition, Committed]:
         """Read the offsets of an owner.

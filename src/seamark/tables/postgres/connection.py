@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
+import os
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -283,3 +286,52 @@ class ZombieWatch:
         for pid, began_at, *_ in dead:
             connection.execute(_END, [pid, began_at])
         return len(dead)
+
+
+# A temporary table belongs to a session. A session for each range would insert and delete rows of PostgreSQL's own
+# catalog with each range, which a run of days makes 100,000 times. So each process keeps one session per database.
+_idle: dict[str, tuple[int, psycopg.Connection[Any]]] = {}
+_idle_lock = threading.Lock()
+
+
+def take_session(dsn: str, name: str) -> psycopg.Connection[Any] | None:
+    """Return the idle session of this process for a database, under another application name; None if it has none.
+
+    Args:
+        dsn: The database, as given to `keep_session`.
+        name: The session's application name from now on. It is set by a transaction of its own: the caller's may be
+            rolled back and begin again.
+    """
+    with _idle_lock:
+        pid, connection = _idle.pop(dsn, (0, None))
+    # The session of a parent process is the parent's. It can't be closed here either, without ending it there.
+    if connection is None or pid != os.getpid():
+        return None
+    try:
+        connection.execute("SELECT set_config('application_name', %s, false)", [name])
+        connection.commit()
+    except psycopg.Error:
+        # The server was restarted, or ends idle sessions.
+        connection.close()
+        return None
+    return connection
+
+
+def keep_session(dsn: str, connection: psycopg.Connection[Any]) -> None:
+    """Keep an idle session for the next range of this process, or close it if there is one."""
+    with _idle_lock:
+        known = _idle.setdefault(dsn, (os.getpid(), connection))
+        if known[0] != os.getpid():
+            known = _idle[dsn] = (os.getpid(), connection)
+    if known[1] is not connection:
+        connection.close()
+
+
+@atexit.register
+def close_sessions() -> None:
+    """Close the idle sessions of this process."""
+    with _idle_lock:
+        for pid, connection in _idle.values():
+            if pid == os.getpid():
+                connection.close()
+        _idle.clear()

@@ -208,8 +208,9 @@ class Ledger:
             topic=entry.topic,
             partition=entry.partition,
             next_offset=entry.next_offset,
-            # Beyond every epoch of an entry that was taken away: who had claimed that one must not fit this one.
-            epoch=int(time.time()),
+            # Greater than every epoch of a removed entry, or whoever claimed that one could move this one. In
+            # microseconds: an entry may be removed and added again within a second, and each claim adds 1.
+            epoch=time.time_ns() // 1000,
         )
 
     def hold(self, runner: Runner, entry: LedgerEntry) -> LedgerEntry | None:

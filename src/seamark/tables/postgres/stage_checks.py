@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import sql
@@ -131,6 +131,55 @@ _MOST_ROUNDS = 100
 _SEVERAL = 2
 # What the statements below call the offset of a record, and the number of its reason.
 _TAKE = "DELETE FROM {stage} USING ({found}) found WHERE {stage}.{offset} = found.seamark_at RETURNING {stage}.{offset}"
+
+# Whether the session has a temporary table with these columns, of the types that the columns of another table have.
+_IS_MADE = """
+    WITH made AS (
+        SELECT attnum, attname, atttypid, atttypmod, attcollation FROM pg_attribute
+        WHERE attrelid = to_regclass(%(name)s) AND attnum > 0 AND NOT attisdropped
+    )
+    SELECT (SELECT array_agg(attname::text ORDER BY attnum) FROM made) = %(names)s::text[] AND NOT EXISTS (
+        SELECT FROM made m JOIN pg_attribute t ON t.attname = m.attname
+        WHERE t.attrelid = %(like)s::regclass AND t.attnum > 0 AND m.attname = ANY(%(columns)s::text[])
+        AND (m.atttypid, m.atttypmod, m.attcollation) <> (t.atttypid, t.atttypmod, t.attcollation)
+    )
+"""
+
+
+def make_temporary(
+    connection: psycopg.Connection[Any],
+    table: sql.Identifier,
+    columns: Sequence[str],
+    like: sql.Identifier,
+    *,
+    added: Mapping[str, LiteralString] | None = None,
+) -> None:
+    """Make an empty temporary table for this transaction. One of an earlier transaction of the session is used again.
+
+    Args:
+        connection: The session, in a transaction.
+        table: The temporary table.
+        columns: Its columns that have the types of another table's columns.
+        like: That other table.
+        added: More columns, each with an expression of its type.
+    """
+    added = added or {}
+    name = sql.SQL("pg_temp.{}").format(table).as_string(connection)
+    values = {
+        "name": name,
+        "names": [*columns, *added],
+        "columns": list(columns),
+        "like": like.as_string(connection),
+    }
+    if connection.execute(_IS_MADE, values).fetchall()[0][0]:
+        return
+    terms = [
+        *(sql.Identifier(column) for column in columns),
+        *(sql.SQL("{} AS {}").format(sql.SQL(value), sql.Identifier(column)) for column, value in added.items()),
+    ]
+    connection.execute(sql.SQL("DROP TABLE IF EXISTS pg_temp.{}").format(table))
+    text = "CREATE TEMP TABLE {} ON COMMIT DELETE ROWS AS SELECT {} FROM {} LIMIT 0"
+    connection.execute(sql.SQL(text).format(table, sql.SQL(", ").join(terms), like))
 
 
 class StageChecks:

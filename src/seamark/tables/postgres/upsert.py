@@ -36,6 +36,7 @@ from seamark.tables.postgres.stage_checks import (
     StageChecks,
     bisect_rejected_rows,
     check_condition_error,
+    make_temporary,
 )
 from seamark.tables.postgres.table import (
     Landed,
@@ -169,6 +170,7 @@ class Tombstones:
 
 _OFFSET = sql.Identifier(OFFSET)
 _DELETED = sql.Identifier(DELETED)
+_INDEX = sql.Identifier("seamark_stage_offset")
 # Each round takes two savepoints, and leaves the rest for what the catalog doesn't explain.
 _MOST_ROUNDS = 8
 # A record that is refused makes room for the one before it, which is checked in its turn.
@@ -195,12 +197,10 @@ class Upsert:
 
     def make_stage(self) -> None:
         """Make the temporary table that takes the records."""
-        more = [sql.SQL("0::bigint AS {}").format(_OFFSET), sql.SQL("false AS {}").format(_DELETED)]
+        added = {OFFSET: "0::bigint", DELETED: "false"}
         if RECORD_MILLIS in self._table.staged:
-            more.append(sql.SQL("0::bigint AS {}").format(sql.Identifier(RECORD_MILLIS)))
-        text = "CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {}, {} FROM {} LIMIT 0"
-        columns = list_names(self._table.columns)
-        self._connection.execute(sql.SQL(text).format(STAGE, columns, sql.SQL(", ").join(more), self._target))
+            added[RECORD_MILLIS] = "0::bigint"
+        make_temporary(self._connection, STAGE, self._table.columns, self._target, added=added)
 
     def settle(self) -> Refusals:
         """Bring the staged records into the table.
@@ -309,7 +309,7 @@ class Upsert:
     def _refuse_by_halves(self, refused: Refusals) -> None:
         """Bring records in piece by piece, until it is known which of them are refused."""
         # One record is looked for again and again from here on.
-        self._connection.execute(sql.SQL("CREATE INDEX ON {} ({})").format(STAGE, _OFFSET))
+        self._connection.execute(sql.SQL("CREATE INDEX {} ON {} ({})").format(_INDEX, STAGE, _OFFSET))
         self._connection.execute(sql.SQL("ANALYZE {}").format(STAGE))
         chosen = array("q")
         with self._connection.cursor() as cursor:
@@ -324,6 +324,8 @@ class Upsert:
             for place, reason in found:
                 refused.add(left[place][-1], reason)
             left = [left[place][:-1] for place, _ in found]
+        # The stage serves later ranges, too.
+        self._connection.execute(sql.SQL("DROP INDEX {}").format(_INDEX))
 
     def _list_older(self, offset: int) -> list[int]:
         """List the offsets of the records of a key before one of them, the newest last."""

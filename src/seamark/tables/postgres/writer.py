@@ -6,9 +6,9 @@ Any range may be landed twice, anywhere, at the same time. Whoever is first has 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -25,9 +25,18 @@ from seamark.tables.postgres.connection import (
     build_patient_dsn,
     build_session_name,
     build_staging_error,
+    keep_session,
+    take_session,
 )
 from seamark.tables.postgres.ledger import Ledger, Runner
-from seamark.tables.postgres.stage_checks import STAGE, Refusals, Savepoints, StageChecks, check_condition_error
+from seamark.tables.postgres.stage_checks import (
+    STAGE,
+    Refusals,
+    Savepoints,
+    StageChecks,
+    check_condition_error,
+    make_temporary,
+)
 from seamark.tables.postgres.table import (
     Landed,
     LandingTable,
@@ -136,9 +145,7 @@ class RowSink:
 
     def make_stage(self) -> None:
         """Make the temporary table that takes rows with the table's types and without its constraints."""
-        text = "CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {}, 0::bigint AS {} FROM {} LIMIT 0"
-        columns = list_names(self._table.columns)
-        self._connection.execute(sql.SQL(text).format(STAGE, columns, sql.Identifier(OFFSET), self._target))
+        make_temporary(self._connection, STAGE, self._table.columns, self._target, added={OFFSET: "0::bigint"})
 
     def copy(self, texts: Iterable[Any], *, into_stage: bool = False, is_sure: bool = False) -> Refusal | None:
         """Take these rows, as CSV in parts. Gives why they were refused, all of them, if one can't be a row.
@@ -179,8 +186,7 @@ class RowSink:
         """Keep records that are no rows, as CSV of LETTER_COLUMNS. Where one is landed again, it is kept once."""
         names = list_names(LETTER_COLUMNS)
         dead = build_table(self._table.dead_letters)
-        text = "CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {} FROM {} LIMIT 0"
-        self._connection.execute(sql.SQL(text).format(_LETTERS, names, dead))
+        make_temporary(self._connection, _LETTERS, LETTER_COLUMNS, dead)
         self._copy(sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')").format(_LETTERS, names), texts)
         statement = sql.SQL(
             "INSERT INTO {} (owner, topic, topic_id, partition_number, {}) SELECT %s, %s, %s, %s, {} FROM {} "
@@ -188,7 +194,7 @@ class RowSink:
         ).format(dead, names, names, _LETTERS)
         whose = (self._owner, self._entry.topic, self._entry.topic_id, self._entry.partition)
         self._dead += self._connection.execute(statement, whose).rowcount
-        self._connection.execute(sql.SQL("DROP TABLE {}").format(_LETTERS))
+        self._connection.execute(sql.SQL("DELETE FROM {}").format(_LETTERS))
 
     def read_buried(self) -> set[int]:
         """Read the offsets of the range that dead letters have. There are none unless it is landed again."""
@@ -400,7 +406,7 @@ class LandingDatabase:
         is_moved = False
         landed = Landed()
         try:
-            with self._open(self._name(step.entry)) as connection:
+            with self._use_session(self._name(step.entry)) as connection:
                 found = self._hold(connection, step.entry)
                 connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'")
                 if found == step.after:
@@ -521,6 +527,20 @@ class LandingDatabase:
     def _dsn_of(self, name: str) -> str:
         # Names and reasons may have any character, whatever the environment's encoding is.
         return build_patient_dsn(self._dsn, application_name=name, client_encoding="UTF8")
+
+    @contextmanager
+    def _use_session(self, name: str) -> Iterator[psycopg.Connection[Any]]:
+        """Run one transaction on a session that the process keeps: its temporary tables serve the next range, too."""
+        connection = take_session(self._dsn, name) or self._open(name)
+        # A prepared statement would outlive the stage that it names.
+        connection.prepare_threshold = None
+        try:
+            yield connection
+            connection.commit()
+        except BaseException:
+            connection.close()
+            raise
+        keep_session(self._dsn, connection)
 
     def _open(self, name: str) -> psycopg.Connection[Any]:
         """A connection for one transaction: committed and closed at the end of its block."""
