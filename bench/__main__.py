@@ -43,8 +43,8 @@ def _build_parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="run one bench; the last line is its result as JSON")
     run.add_argument("name", choices=list_names(), metavar="NAME")
     run.add_argument("--quick", action="store_true", help="3 pairs instead of 5 or more; less sure")
-    run.add_argument("--record", action="store_true", help="append the result to bench/results.jsonl")
-    commands.add_parser("report", help="write docs/performance.md from bench/results.jsonl")
+    run.add_argument("--record", action="store_true", help="append the result to bench/results/results.jsonl")
+    commands.add_parser("report", help="write docs/performance.md from bench/results/results.jsonl")
     return parser
 
 

@@ -1,1 +1,1 @@
-"""Checks of the project that are not part of the product: mutants, reliability figures, the dependency audit."""
+"""Programs for those who work on seamark: checks, recordings, soaks, coverage, the dependency audit."""

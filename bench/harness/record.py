@@ -14,7 +14,7 @@ from bench.harness.definition import BenchError
 from bench.harness.result import BenchResult, Strict
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "bench" / "results.jsonl"
+RESULTS = ROOT / "bench" / "results" / "results.jsonl"
 
 
 class Machine(Strict):
@@ -62,7 +62,7 @@ def read_commit(root: Path = ROOT) -> str:
     """The commit that was measured, with `+changes` where the measured code is not what was committed."""
     try:
         commit = _git(root, "rev-parse", "--short=12", "HEAD")
-        changes = _git(root, "status", "--porcelain", "--", "src", "bench", ":(exclude)bench/results.jsonl")
+        changes = _git(root, "status", "--porcelain", "--", "src", "bench", ":(exclude)bench/results")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return f"{commit}+changes" if changes else commit

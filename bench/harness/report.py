@@ -16,7 +16,7 @@ PLOTS = Path("performance")
 HEAD = """\
 # Performance
 
-<!-- Written by `python -m bench report` from bench/results.jsonl. Do not edit. -->
+<!-- Written by `python -m bench report` from bench/results/results.jsonl. Do not edit. -->
 
 Each claim is a ratio of two legs that do the same work in the same run. The legs take turns, the order turns
 round with every pair, the warm-up does not count, and every result is checked. The figure is the median of the

@@ -14,11 +14,11 @@
     ├── RefusedError                  5    a safety rule says no
     │   ├── UntrustedSettingError          a less trusted place would receive credentials
     │   ├── UnsupportedError               this worker is too old for the call
-    │   ├── LockedError                    somebody else is changing the thing
-    │   ├── StalePlanError                 the world has moved since the plan was made
+    │   ├── LockedError                    another process is changing the resource
+    │   ├── StalePlanError                 the plan is out of date
     │   ├── FormatVersionError             stored data has a format version that this seamark can't read
     │   └── TamperedJournalError           the journal is not as it was written
-    ├── UnreachableError              6    nobody answers; try again later
+    ├── UnreachableError              6    no server responds; try again later
     │   ├── DeadlineError                  it did not end within its deadline
     │   └── UnsettledError                 a rebalance hides what is meant to be
     ├── UnknownOutcomeError           1    it may or may not have happened; look before you repeat it
@@ -27,7 +27,7 @@
     ├── RejectedError                 1    the other side understood and said no
     │   ├── NotFoundError                  the thing is not there
     │   └── AlreadyExistsError             the thing is there already
-    ├── FencedError                   1    somebody took our change over; we must not act any more
+    ├── FencedError                   1    another process took over the change; this one must stop
     ├── JournalError                  1    the journal can't be written, so nothing more is done
     ├── PartialError                  3    some parts worked, some did not
     ├── DevstackError                 1    a real server for tests could not be run
@@ -147,11 +147,11 @@ class UnsupportedError(RefusedError):
 
 
 class LockedError(RefusedError):
-    """Somebody else is changing the thing; who, since when and at which step is in the cause."""
+    """Another process is changing the resource; the cause names its owner, its start and its current step."""
 
 
 class StalePlanError(RefusedError):
-    """The world has moved since the plan was made; the cause says what moved. Nothing was changed."""
+    """The plan is out of date; the cause says what changed since. No changes were made."""
 
 
 class FormatVersionError(RefusedError):
@@ -159,11 +159,11 @@ class FormatVersionError(RefusedError):
 
 
 class TamperedJournalError(RefusedError):
-    """The journal is not as it was written. Nothing is done on its word."""
+    """The journal is not as it was written, so that seamark doesn't act on it."""
 
 
 class UnreachableError(SeamarkError):
-    """Nobody answers, or the answer is always "later"."""
+    """No server responds, or every answer asks to retry later."""
 
     exit_code = 6
     retryable = True
@@ -174,7 +174,7 @@ class DeadlineError(UnreachableError):
 
 
 class UnsettledError(UnreachableError):
-    """Connect answers, and can't tell just now what is meant to be: a rebalance goes on, or a worker has left."""
+    """Connect answers, but its answer may be incomplete: a rebalance is in progress, or a worker has left."""
 
 
 class UnknownOutcomeError(SeamarkError):
@@ -202,7 +202,7 @@ class AlreadyExistsError(RejectedError):
 
 
 class FencedError(SeamarkError):
-    """Somebody took our change over. We must not act any more."""
+    """Another process took over this change, so that this process must not act any more."""
 
 
 class JournalError(SeamarkError):
@@ -235,3 +235,17 @@ class InterruptedRunError(SeamarkError):
     """The user stopped it."""
 
     exit_code = 130
+
+
+def format_install_hint(extra: str) -> str:
+    """Return the hint that names the command for a missing extra.
+
+    seamark isn't published on a package index, so that `pip install 'seamark[spark]'` would fail.
+
+    Args:
+        extra: a key of `[project.optional-dependencies]`, such as `spark`.
+
+    Returns:
+        A hint that starts with a verb.
+    """
+    return f"run pip install '.[{extra}]' in a checkout of seamark"

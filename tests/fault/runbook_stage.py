@@ -15,7 +15,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 import seamark
-from seamark.connect import ConnectClient
+from seamark.connect.client import ConnectClient
 from seamark.context import open_context
 from seamark.devstack.client import ask
 from seamark.devstack.process import wait_until

@@ -16,7 +16,7 @@ from seamark.devstack.java import find_java
 
 RUNNER = Path(__file__).parent / "java" / "RunTools.java"
 # What the programs log is asked for nowhere.
-SILENT = f"-Dlog4j2.configurationFile={Path(__file__).parents[1] / 'oracle' / 'java' / 'log4j2.properties'}"
+SILENT = f"-Dlog4j2.configurationFile={Path(__file__).parents[1] / 'oracle' / 'offsets' / 'java' / 'log4j2.properties'}"
 OPTIONS = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8", SILENT)
 
 PROGRAMS = {

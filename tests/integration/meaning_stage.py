@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import seamark
-from seamark.connect import ConnectClient
+from seamark.connect.client import ConnectClient
 from seamark.context import open_context
 from seamark.core.offsets import spell_identity
 from seamark.errors import NotFoundError

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 import seamark
 from seamark.changes.outcome import Outcome
 from seamark.changes.setup import make_setup
-from seamark.connect import ConnectClient
+from seamark.connect.client import ConnectClient
 from seamark.context import open_context
 from seamark.kafka.partitioner import choose_partition
 from tests.integration.meaning_stage import await_stopped

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from seamark.changes.timing import ChangeTiming
-from seamark.connect import Timing, requests
+from seamark.connect import requests
 from seamark.connect.answers import HttpResponse, Phase, RequestFailure
-from seamark.connect.caller import Caller, FailoverUrls
+from seamark.connect.caller import Caller, FailoverUrls, Timing
 from seamark.connect.model import Connector, ConnectorStatus
 from seamark.connect.requests import Request
 from seamark.core.refs import ConnectorType

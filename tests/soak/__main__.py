@@ -1,12 +1,12 @@
 """A long run on real servers: changes killed and stopped at random times, each then resumed.
 
-    python -m tests.soak MINUTES [--offsets] [--seed N] [--lanes N] [--no-record]
-    python -m tests.soak MINUTES --offsets [--servers-every SECONDS] [--resume-share SHARE]
+    python -m tools.soak changes MINUTES [--seed N] [--lanes N] [--no-record]
+    python -m tools.soak offsets MINUTES [--servers-every SECONDS] [--resume-share SHARE]
 
-Guarded changes of configs; with --offsets, offsets that are moved and put back while answers are lost and servers die.
-It uses the stack that SEAMARK_DEVSTACK names, or starts one; --offsets kills servers of it. The row goes to
-docs/reliability.md. The exit code is 1 if an invariant was violated or nothing was killed. The seed sets which times
-are drawn; what the machine makes of them differs from run to run.
+Guarded changes of configs; with --offsets, which the kind `offsets` adds, offsets that are moved and put back while
+answers are lost and servers die. It uses the stack that SEAMARK_DEVSTACK names, or starts one; --offsets kills servers
+of it. The row goes to docs/reliability.md. The exit code is 1 if an invariant was violated or nothing was killed. The
+seed sets which times are drawn; what the machine makes of them differs from run to run.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from seamark.devstack import StackSpec, load_stack, start_stack
+from tests.soak.changes.lane import Lane
 from tests.soak.chaos import SERVERS_EVERY_SECONDS
-from tests.soak.lane import Lane
-from tests.soak.offset_lane import RESUME_SHARE
-from tests.soak.offsets_run import soak_offsets
+from tests.soak.offsets.offset_lane import RESUME_SHARE
+from tests.soak.offsets.offsets_run import soak_offsets
 from tests.soak.progress import format_rate, report_progress
 from tests.soak.proxy import Proxy
 from tests.soak.record import CHANGES, OFFSETS, append_row, build_row
@@ -52,7 +52,7 @@ def read_seconds(text):
 
 
 def read_arguments(words=None):
-    parser = argparse.ArgumentParser(prog="python -m tests.soak")
+    parser = argparse.ArgumentParser(prog="python -m tools.soak changes|offsets")
     parser.add_argument("minutes", type=float)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--offsets", action="store_true", help="move offsets, lose answers, kill servers")

@@ -2,7 +2,8 @@
 
     python -m tests.spark.copy_driver JOB.json
 
-The job says where everything is (`tests.spark.copy_stage`). After each slice the number done is written to a file.
+The job says where everything is (`tests.spark.copies.copy_stage`). After each slice the number done is written to a
+file.
 """
 
 from __future__ import annotations

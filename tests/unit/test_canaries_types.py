@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from seamark.changes.images import hide_secrets
-from seamark.connect import Validation
-from seamark.connect.model import ConnectorStatus, State, Task
+from seamark.connect.model import ConnectorStatus, State, Task, Validation
 from seamark.core.secrets import MASK, PLUGIN_KEYS, mask_config, mask_value
 from seamark.errors import RefusedError, UnreachableError
 from seamark.report.data import OutputFormat

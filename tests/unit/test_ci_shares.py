@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 from tests.conftest import OFFSET_STACK
 
@@ -36,7 +39,7 @@ def test_every_listed_test_exists_in_the_folder_of_its_kind():
     for _, kind, test in read_shares():
         path, _, case = test.partition("::")
         function = case.partition("[")[0]
-        assert str(Path(path).parent) == FOLDERS[kind], test
+        assert str(Path(path).parents[1]) == FOLDERS[kind], test
         functions = list_functions(path)
         assert not function or function in functions, test
         # pytest deselects by the beginning of a name: another test must not begin with the same one.
@@ -52,9 +55,21 @@ def test_each_test_is_in_one_share_only():
     assert not [test for test in tests if "::" in test and test.partition("::")[0] in files]
 
 
-def test_tests_that_share_a_stack_with_proxies_are_the_offset_faults():
-    listed = [test.partition("::") for _, kind, test in read_shares() if kind == "offset-fault"]
-    assert {Path(path).name for path, _, _ in listed} == set(OFFSET_STACK)
-    # One that isn't listed would run in the tier `fault`, whose stack has no proxies.
+def list_marked(marker):
+    """The modules of the fault tier whose tests all have a marker."""
+    found = re.compile(rf"^pytestmark = .*\bpytest\.mark\.{marker}\b", re.MULTILINE)
+    return {path for path in (ROOT / "tests" / "fault").rglob("test_*.py") if found.search(path.read_text())}
+
+
+@pytest.mark.parametrize("kind", ["offset-fault", "recovery"])
+def test_tests_of_a_tier_by_marker_are_in_shares(kind):
+    listed = [test.partition("::") for _, other, test in read_shares() if other == kind]
+    assert {ROOT / path for path, _, _ in listed} == list_marked(kind.replace("-", "_"))
+    # The tier runs all tests of a module; one that isn't listed would run in no usual run.
     for path in {path for path, _, case in listed if case}:
         assert {case for other, _, case in listed if other == path} == list_functions(path)
+
+
+def test_tests_that_share_a_stack_with_proxies_are_the_offset_faults():
+    # The scheduler of xdist knows the names of tests only, not their markers.
+    assert {path.name for path in list_marked("offset_fault")} == set(OFFSET_STACK)

@@ -55,8 +55,8 @@ from seamark.tables.model import LedgerEntry
 from seamark.tables.postgres import ledger as ledger_module
 from seamark.tables.postgres import upsert as tombstones
 from seamark.tables.postgres.ledger import Ledger, Runner
-from tests.unit.changes.key_cases import OLD, record_of
-from tests.unit.changes.openings import AT, new_lock, opening
+from tests.fakes.changes.key_cases import OLD, record_of
+from tests.fakes.changes.openings import AT, new_lock, opening
 from tests.unit.changes.test_kafka_journal import FakeLog, build_change, outgoing
 from tests.unit.copies.test_copy_plans import Desk
 from tests.unit.kafka_sink.test_exact_task import CLAIM, SETTINGS, FakeProducer, broker, pieces  # noqa: F401 - a fixture
@@ -112,7 +112,7 @@ def test_names_of_formats_are_unique():
 def test_every_format_of_the_code_is_listed_here():
     source = Path(__file__).parents[2] / "src" / "seamark"
     found = {name for path in source.rglob("*.py") for name in re.findall(r'StoredFormat\("([^"]+)"', path.read_text())}
-    # The module of the last one needs the extra for Spark; tests/spark/test_format_versions.py tests it.
+    # The module of the last one needs the extra for Spark; tests/spark/tables/test_format_versions.py tests it.
     assert found == {known.name for known in FORMATS} | {"lake pipeline"}
 
 
@@ -612,7 +612,7 @@ def test_ledger_of_another_store_is_not_used_instead(monkeypatch):
         open_ledger(context, "pipeline/orders")
 
 
-# --- Delta commits (on a real table: tests/spark/test_lake_folder.py), pipelines, spooled intents ---------------------
+# --- Delta commits (on a real table: tests/spark/tables/test_lake_folder.py), pipelines, spooled intents --------------
 
 
 @OTHERS

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.runbook import RUNBOOKS, compare, read_commands, substitute
 
 PAGES = sorted(path.name for path in RUNBOOKS.glob("*.md") if path.name != "README.md")
-PARTS = ("What you see", "What it means", "Do not", "Well again when", "What can't be brought back")
+PARTS = ("Symptoms", "Cause", "Avoid", "Verify the recovery", "What can't be restored")
 
 
 def test_index_names_every_runbook_once():

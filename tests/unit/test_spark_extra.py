@@ -15,7 +15,7 @@ def test_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr(seamark.spark, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match="pyspark and pyarrow") as caught:
         _ = seamark.spark.open_session
-    assert caught.value.hint == "pip install 'seamark[spark]'"
+    assert caught.value.hint == "run pip install '.[spark]' in a checkout of seamark"
 
 
 def test_unknown_name_is_an_attribute_error():

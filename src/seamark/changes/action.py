@@ -1,9 +1,9 @@
-"""Actions: what a plan is made of.
+"""Actions: the elements of a plan.
 
-An action says what a plan does to one resource. It is one line of text, one object in JSON, one step sequence and one
-unit of undo. The action holds everything that is written. Everything else (effects, locks, rights, guards, steps) is
-derived from the action and from what `inspect` reads, and is never read from a file: an edited plan file can change
-what a plan does, which its text then shows, but it can't leave a guard out.
+An action describes what a plan does to one resource. It is one line of text, one object in JSON, one step sequence and
+one unit of undo. The action contains everything that is written. Everything else (effects, locks, rights, guards,
+steps) is derived from the action and from what `inspect` reads, and is never read from a file: editing a plan file can
+change what a plan does, which its text then shows, but can't remove a guard.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from seamark.changes.codec import decode_fields, encode_fields
 from seamark.changes.effect import Effect
 from seamark.changes.environment import Environment
 from seamark.changes.outcome import GOOD
-from seamark.changes.step import CanNotUndo, Intent, Outcome, Step, StepData
+from seamark.changes.step import CanNotUndo, ConnectorSubject, Intent, Observed, Outcome, Step, StepData
 from seamark.core.readings import read_all
 from seamark.core.refs import ConnectorType, Port
 from seamark.core.secrets import is_reference
-from seamark.errors import DeadlineError, UsageError
+from seamark.errors import DeadlineError, SeamarkError, UsageError
 from seamark.policy.permissions import Permission, Right
 
 P = TypeVar("P")
@@ -44,19 +44,19 @@ def needs_permission(*permissions: Permission) -> Callable[[A], A]:
 
 
 class When(StrEnum):
-    """When a step of a sequence runs."""
+    """When a step of a sequence runs. TURN: after the previous step succeeded."""
 
     TURN = "turn"
-    # Even after a failure before it, such as restoring a connector's state.
+    # Even after an earlier failure, such as restoring a connector's state.
     ALWAYS = "always"
-    # Only after a failure that is certain, in a sequence that had acted: the way back to what was there before.
+    # Only after a definite failure in a sequence that had changed something: roll back to the previous state.
     FALLBACK = "fallback"
-    # There is no way back from here: if it fails, the change stays open, and a resume tries it again.
+    # Can't be rolled back: if it fails, the change stays open, and a resume retries it.
     INSISTS = "insists"
 
 
 StepSequence = tuple[tuple[Step, When], ...]
-"""The steps of one action, in order. A failure in one sequence leaves the others alone."""
+"""The steps of one action, in order. A failure in one sequence doesn't affect the others."""
 
 
 def in_turn(*steps: Step) -> StepSequence:
@@ -65,12 +65,12 @@ def in_turn(*steps: Step) -> StepSequence:
 
 
 class LockNames(Protocol):
-    """How locks of a Connect cluster's things are named. Clusters are known by the name that the context gives them."""
+    """Names the locks of a Connect cluster's resources. Connect clusters are given by their name in the context."""
 
     def find_connector(
         self, cluster: str, name: str, configs: Sequence[Mapping[str, str]], *, kind: ConnectorType
     ) -> frozenset[str]:
-        """Return the locks of a connector, with all the configs that it has or will have."""
+        """Return the locks of a connector, for all configs that it has or will have."""
         ...
 
     def find_cluster(self, cluster: str) -> str:
@@ -78,11 +78,11 @@ class LockNames(Protocol):
         ...
 
     def find_loggers(self, cluster: str) -> str:
-        """Return the lock of the log levels of a cluster's workers."""
+        """Return the lock of the log levels of a Connect cluster's workers."""
         ...
 
     def find_groups(self, groups: Sequence[str]) -> Sequence[frozenset[str]]:
-        """Return the locks of consumer groups; a sink's group is one of its Connect cluster."""
+        """Return the locks of consumer groups; the lock of a sink's group includes its Connect cluster."""
         ...
 
 
@@ -90,7 +90,7 @@ LOCKS: Port[LockNames] = Port("locks")
 
 
 class Reads:
-    """What `inspect` may read. Answers may be kept for the plan in the making; a step never gets one of these."""
+    """The reads that `inspect` may use. Answers may be cached for the plan being built; a step never gets a `Reads`."""
 
     def __init__(self, world: Environment, ports: Mapping[Port[Any], Any] | None = None) -> None:
         self.world = world
@@ -100,39 +100,32 @@ class Reads:
         """Return the capability that is registered under a key.
 
         Raises:
-            KeyError: none is.
+            KeyError: none is registered.
         """
         found: P = self._ports[port]
         return found
 
     def over(self, world: Environment) -> Reads:
-        """Return the same capabilities over another world, such as a snapshot."""
+        """Return the same capabilities over another environment, such as a snapshot."""
         return Reads(world, self._ports)
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigWrite:
+class ConfigWrite(ConnectorSubject):
     """A connector config that an action writes, for the policy and for the plugin's validation.
 
-    `config` is the config with references; the values of the keys `keep` stay as Connect holds them. The plugin is
-    asked only where `is_validated`: not for a config that the connector had before.
+    `config` is the config with references; the values of the keys `keep` stay as Connect has them. The plugin validates
+    the config only if `is_validated`: not if the connector had that config before.
     """
 
-    cluster: str
-    name: str
     config: Mapping[str, str] = field(repr=False)
     keep: tuple[str, ...] = ()
     is_validated: bool = True
 
-    @property
-    def subject(self) -> str:
-        """The connector, as a person names it."""
-        return f"connector/{self.cluster}/{self.name}"
-
 
 @dataclass(frozen=True, slots=True)
 class NewName:
-    """The name of a connector that an action creates; unless `is_certain`, only if there is none of that name yet."""
+    """The name of a connector that an action creates; unless `is_certain`, only if that connector doesn't exist yet."""
 
     cluster: str
     name: str
@@ -141,10 +134,10 @@ class NewName:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What an action needs before it may run: locks, rights of the brokers, configs that the policy allows.
+    """What an action needs before it may run: locks, ACLs of the brokers, configs that the policy allows.
 
-    Where several actions of a plan name the same `wide_lock`, that one is taken instead of their `locks`: a change of a
-    thousand connectors takes the lock of their Connect cluster.
+    If several actions of a plan name the same `wide_lock`, that lock replaces their `locks`: a change of a thousand
+    connectors takes the lock of their Connect cluster.
     """
 
     locks: frozenset[str] = frozenset()
@@ -155,7 +148,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class PastStep:
-    """A step of a change as the journal knows it."""
+    """A step of a past change, as recorded in the journal."""
 
     step: Step
     intent: Intent | None
@@ -168,13 +161,13 @@ class PastStep:
 
     @property
     def is_good(self) -> bool:
-        """Whether the step is known to have done what it should, or to have found it done."""
+        """Whether the step is known to have succeeded, or to have found its target state."""
         return self.outcome in GOOD
 
 
 @dataclass(frozen=True, slots=True)
 class ActionHistory:
-    """What became of one action: its steps in order, with what each found and how each ended."""
+    """The history of one action: its steps in order, with the intent and outcome of each."""
 
     steps: tuple[PastStep, ...]
 
@@ -183,22 +176,22 @@ class ActionHistory:
         return tuple(one for one in self.steps if type(one.step) is kind and one.may_have_acted)
 
     def find(self, kind: type[Step]) -> PastStep | None:
-        """Return the last of them; None where there is none."""
+        """Return the last step of that class that may have acted; None if there is none."""
         found = self.find_all(kind)
         return found[-1] if found else None
 
     def undo_all(self, kind: type[Step], back: type[S]) -> tuple[S, ...]:
-        """Return the steps of the class `back` that take back those of the class `kind`, the last one first."""
+        """Return the steps of class `back` that undo the steps of class `kind`, the last one first."""
         undone = (one.step.undo(one.intent) for one in reversed(self.find_all(kind)) if one.intent is not None)
         return tuple(step for step in undone if isinstance(step, back))
 
     def undo_last(self, kind: type[Step], back: type[S]) -> S | None:
-        """Return the step of the class `back` that takes back the last one of the class `kind`."""
+        """Return the step of class `back` that undoes the last step of class `kind`."""
         found = self.undo_all(kind, back)
         return found[0] if found else None
 
     def find_refusal(self) -> CanNotUndo | None:
-        """Return why steps that may have acted can't be taken back, and which; None where all can."""
+        """Return which steps that may have acted can't be undone, and why; None if all can."""
         reasons = []
         for one in reversed(self.steps):
             back = one.step.undo(one.intent) if one.intent is not None and one.may_have_acted else None
@@ -214,8 +207,8 @@ class Action(ABC):
     kind: ClassVar[str]
     # What a role must allow; `needs_permission` sets it.
     permissions: ClassVar[frozenset[Permission]]
-    # Whether an undo leaves the resource alone where it is already as it should be: a rewound source that has caught up
-    # is one. Elsewhere somebody else has changed the resource since, and the undo is out of date.
+    # Whether an undo skips a resource that is already in the wanted state, such as a rewound source that has caught up.
+    # For other actions this means that another operator has changed the resource since, and the undo is out of date.
     reaches_by_itself: ClassVar[bool] = False
     # The fields that `effects` shows in full; the complete text of a plan lists the others (`find_settings`).
     shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name"})
@@ -223,7 +216,7 @@ class Action(ABC):
     @property
     @abstractmethod
     def subject(self) -> str:
-        """The resource, as a person names it: `connector/game/log-purchase`."""
+        """The resource, as users write it: `connector/game/log-purchase`."""
 
     def find_permissions(self) -> frozenset[Permission]:
         """Return what a role must allow for this action."""
@@ -231,58 +224,64 @@ class Action(ABC):
 
     @property
     def sequence(self) -> str:
-        """The name of the step sequence: those of equal names are one sequence."""
+        """The name of the step sequence. Actions with the same name share one sequence."""
         return self.subject
 
     @classmethod
-    @abstractmethod
     def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[Any]:
-        """Read what all of these actions need to know: one answer per action, few calls for many.
+        """Read the state that all of these actions need: one answer per action.
+
+        By default, `read` reads each of them. A class that can read many actions with few calls overrides `inspect`.
 
         Raises:
             RefusedError: one of them must not be done.
         """
+        return read_all((action.subject, partial(action.read, reads)) for action in actions)
+
+    def read(self, reads: Reads) -> Any:
+        """Read the state that this action needs."""
+        raise NotImplementedError
 
     @abstractmethod
     def steps(self, seen: Any) -> StepSequence:
-        """Return the steps, guards included; none where there is nothing to do."""
+        """Return the steps, including guards; none if there is nothing to do."""
 
     @abstractmethod
     def needs(self, seen: Any) -> Needs:
-        """Return what must be held and allowed before the steps run."""
+        """Return the locks and permissions that are required before the steps run."""
 
     @abstractmethod
     def effects(self, seen: Any) -> tuple[Effect, ...]:
-        """Return the lines that show people what the action does."""
+        """Return the lines that describe what the action does."""
 
     def notes(self, seen: Any) -> tuple[str, ...]:
-        """Return what the reader of the plan must know beside its lines."""
+        """Return notes that the reader of the plan needs in addition to its lines."""
         del seen
         return ()
 
     def undo_notes(self, seen: Any) -> tuple[str, ...]:
-        """Return the same where the action takes a change back."""
+        """Return such notes for an action that undoes a change."""
         del seen
         return ()
 
     def find_new_names(self) -> tuple[NewName, ...]:
-        """Return the connectors that the action may create: the policy judges names before a server is asked."""
+        """Return the connectors that the action may create; the policy checks their names before any request."""
         return ()
 
     def find_intents(self, seen: Any) -> Mapping[str, Intent]:
-        """Return what `inspect` already knows that steps find, by `SUBJECT#ASPECT`: it is not read again."""
+        """Return the intents that `inspect` already knows, by `SUBJECT#ASPECT`, so that they need no second read."""
         del seen
         return {}
 
     @abstractmethod
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
-        """Return the action that takes this one back; None where there is nothing to take back."""
+        """Return the action that undoes this one; None if there is nothing to undo."""
 
     def find_settings(self) -> dict[str, Any]:
         """Return the fields that `effects` doesn't show and that aren't at their defaults, as JSON without secrets.
 
-        A field that is added to an action is listed, until its class says that `effects` shows it. Of a config that
-        `effects` shows, references to secrets are listed: a line shows only that the secret changes.
+        A field that is added to an action is listed until its class declares that `effects` shows it. For a config that
+        `effects` shows, references to secrets are listed, because a line only shows that the secret changes.
         """
         found: dict[str, Any] = {}
         encoded = encode_fields(self)
@@ -296,15 +295,16 @@ class Action(ABC):
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the action as plan files and the journal hold it: without secrets."""
+        """Return the action as plan files and the journal store it: without secrets."""
         return {"action": self.kind, **encode_fields(self)}
 
 
 @dataclass(frozen=True, slots=True)
 class StepSeen:
-    """What a step that is an action by itself finds, and the locks of its subject.
+    """What a standalone step finds, and the locks of its subject.
 
-    `tasks` run on it now. `read_leftovers` reads what stays behind where the step deletes its subject.
+    `tasks` is the number of its tasks that run now. `read_leftovers` reads what remains after the step deletes its
+    subject.
     """
 
     intent: Intent
@@ -314,13 +314,13 @@ class StepSeen:
 
 
 class StandaloneStep(Step, Action):
-    """A step that is an action by itself: one request that needs no guard around it."""
+    """A step that is also an action: one request that needs no guards."""
 
     __slots__ = ()
 
     @classmethod
     def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[StepSeen]:
-        """Return what each step finds and wants."""
+        """Return the intent and the locks of each step."""
         intents = read_all((action.subject, partial(action.intend, reads.world)) for action in actions)
         locks = cls.find_locks(actions, reads)
         return [StepSeen(intent, lock) for intent, lock in zip(intents, locks, strict=True)]
@@ -331,7 +331,7 @@ class StandaloneStep(Step, Action):
         """Return the locks that each step needs."""
 
     def find_rights(self) -> frozenset[Right]:
-        """Return the rights that the step needs of the brokers."""
+        """Return the ACLs that the step needs on the brokers."""
         return frozenset()
 
     def find_configs(self) -> tuple[ConfigWrite, ...]:
@@ -339,7 +339,7 @@ class StandaloneStep(Step, Action):
         return ()
 
     def needs(self, seen: StepSeen) -> Needs:
-        """Return the locks of the subject, and the step's rights and configs."""
+        """Return the locks of the subject, and the step's ACLs and configs."""
         return Needs(seen.locks, self.find_rights(), self.find_configs())
 
     def steps(self, seen: StepSeen) -> StepSequence:
@@ -347,15 +347,15 @@ class StandaloneStep(Step, Action):
         return () if is_met(seen.intent) else in_turn(self)
 
     def effects(self, seen: StepSeen) -> tuple[Effect, ...]:
-        """Return the line of the step."""
+        """Return the line of the step, unless it has nothing to do."""
         return () if is_met(seen.intent) else (self.build_effect(seen),)
 
     def find_intents(self, seen: StepSeen) -> Mapping[str, Intent]:
-        """Return what the step found."""
+        """Return the intent of the step."""
         return {f"{self.subject}#{self.aspect}": seen.intent}
 
     def notes(self, seen: StepSeen) -> tuple[str, ...]:
-        """Say what can't be undone. Where nothing is there yet, what is created can be deleted again."""
+        """Return a note if the step can't be undone. A created resource can be deleted again, so it needs no note."""
         if is_met(seen.intent) or seen.intent.before is None:
             return ()
         back = self.undo(seen.intent)
@@ -363,10 +363,10 @@ class StandaloneStep(Step, Action):
 
     @abstractmethod
     def build_effect(self, seen: StepSeen) -> Effect:
-        """Return the line that shows people what the step does."""
+        """Build the line that describes what the step does."""
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
-        """Return the step that takes this one back."""
+        """Return the step that undoes this one."""
         (only,) = past.steps
         back = None if only.intent is None else self.undo(only.intent)
         if back is None or isinstance(back, CanNotUndo | Action):
@@ -384,7 +384,7 @@ def is_met(intent: Intent) -> bool:
 
 
 def action_kind(kind: str) -> Callable[[A], A]:
-    """Register an action under the name that plan files and the journal hold."""
+    """Register an action under the name that plan files and the journal use."""
 
     def register(cls: A) -> A:
         if "permissions" not in vars(cls):
@@ -398,7 +398,7 @@ def action_kind(kind: str) -> Callable[[A], A]:
 
 
 def build_action(data: Mapping[str, Any]) -> Action:
-    """Return the action that a plan's data describe.
+    """Build the action that a plan's data describe.
 
     Raises:
         UsageError: this seamark doesn't know the kind.
@@ -414,7 +414,7 @@ def build_action(data: Mapping[str, Any]) -> Action:
 
 
 def build_step_data(sequence: StepSequence, *, lane: str) -> tuple[StepData, ...]:
-    """Return derived steps as the journal holds them."""
+    """Return derived steps as the journal stores them."""
     return tuple(
         replace(
             step.to_data(lane=lane, always=when is When.ALWAYS),
@@ -427,12 +427,12 @@ def build_step_data(sequence: StepSequence, *, lane: str) -> tuple[StepData, ...
 
 T = TypeVar("T")
 
-# What is read before a request is sent counts as time of the act; as long as `ChangeTiming.begin_seconds`, which knows.
+# Reads before a request count toward the step's time limit; equal to `ChangeTiming.begin_seconds`.
 _READ_SECONDS = 5.0
 
 
 def read_within_deadline(world: Environment, subject: str, read: Callable[[], T]) -> T:
-    """What `read` gives. Where that took too long, nobody may act on it any more."""
+    """Return the result of `read`; raise DeadlineError if it took too long to act on."""
     began_at = world.clock.now()
     found = read()
     if world.clock.now() - began_at > _READ_SECONDS:
@@ -441,7 +441,7 @@ def read_within_deadline(world: Environment, subject: str, read: Callable[[], T]
 
 
 class CheckStep(Step):
-    """A step that checks or waits, and leaves nothing to undo. It has an intent only where it `writes`."""
+    """A step that checks or waits, and leaves nothing to undo. It has an intent only if it `writes`."""
 
     __slots__ = ()
     drifts: ClassVar[bool] = True
@@ -456,3 +456,24 @@ class CheckStep(Step):
         """Return None: there is nothing to undo."""
         del intent
         return None
+
+
+class GuardStep(CheckStep):
+    """A check that is made once: it passes, or it refuses the steps after it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def find_refusal(self, world: Environment) -> SeamarkError | None:
+        """Return why the steps after this one must not run; None if they may run."""
+
+    def perform(self, world: Environment, intent: Intent) -> None:
+        """Raise the refusal, if there is one."""
+        del intent
+        if refusal := self.find_refusal(world):
+            raise refusal
+
+    def observe(self, world: Environment, intent: Intent) -> Observed:
+        """Return whether the check passes now."""
+        del intent
+        return Observed.BEFORE if self.find_refusal(world) else Observed.AFTER

@@ -1,4 +1,4 @@
-"""The actor of a change, its clock and its source of IDs. A value, so that a simulation can have its own."""
+"""The actor of a change, with its clock and source of IDs. A value, so that a simulation can provide its own."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from seamark.core.time import read_clock
 from seamark.errors import UsageError
 from seamark.policy.permissions import ANONYMOUS
 
-# Wall clocks of two machines differ, and one can be set. The clock since the start of a machine can't be set, but its
-# numbers mean something only on that machine, and until it is restarted.
+# Wall clocks of two machines differ, and a wall clock can be set. The clock since the start of a machine can't be set,
+# but its values are meaningful only on that machine, and until it is restarted.
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # Processes in another time namespace have the same boot ID and another CLOCK_BOOTTIME.
@@ -29,13 +29,13 @@ _TIME_NAMESPACE = Path("/proc/self/ns/time")
 
 @dataclass(frozen=True, slots=True)
 class ClockMark:
-    """A point in time. `boot` names one start of one machine, `seconds` are those since it."""
+    """A point in time. `boot` identifies one start of one machine, `seconds` is the time since that start."""
 
     boot: str
     seconds: float
 
     def measure_since(self, earlier: ClockMark | None) -> float:
-        """Return the seconds since an earlier mark; 0.0 where that is of another start or unknown."""
+        """Return the seconds since an earlier mark; 0.0 if that mark is from another start or unknown."""
         if earlier is None or earlier.boot != self.boot:
             return 0.0
         return max(0.0, self.seconds - earlier.seconds)
@@ -46,7 +46,7 @@ class ClockMark:
 
     @classmethod
     def from_dict(cls, data: Any) -> ClockMark | None:
-        """Read what `to_dict` returned; None for anything else."""
+        """Build the mark from what `to_dict` returned; return None for anything else."""
         if not isinstance(data, Mapping):
             return None
         boot, seconds = data.get("boot"), data.get("seconds")
@@ -56,12 +56,12 @@ class ClockMark:
 
 
 def read_mark() -> ClockMark | None:
-    """Return the present point in time; None on systems that don't tell one start from another."""
+    """Return the current point in time; None on systems that can't distinguish two starts."""
     try:
         boot = _BOOT_ID.read_text().strip() + str(_TIME_NAMESPACE.readlink())
     except OSError:
         return None
-    # The journal needs to compare it, and no more.
+    # The journal only needs to compare it, so a hash is enough.
     return ClockMark(hashlib.sha256(boot.encode()).hexdigest()[:16], read_clock())
 
 
@@ -70,7 +70,7 @@ LENGTH = 26
 
 
 def new_ulid(at: float, randomness: bytes) -> str:
-    """An id for a moment, in seconds since the epoch, and ten random bytes."""
+    """Build an ID from a point in time, in seconds since the epoch, and ten random bytes."""
     if len(randomness) != 10:
         raise UsageError("a ULID takes ten random bytes")
     number = int(at * 1000) << 80 | int.from_bytes(randomness, "big")
@@ -78,14 +78,14 @@ def new_ulid(at: float, randomness: bytes) -> str:
 
 
 def ulid_time(ulid: str) -> float:
-    """The moment an id was made, in seconds since the epoch."""
+    """Return when an ID was created, in seconds since the epoch."""
     number = 0
     for letter in ulid[:10]:
         number = number << 5 | _LETTERS.index(letter)
     return number / 1000
 
 
-# The variables by which CI systems name the job at hand and the commit that it runs on.
+# The variables in which CI systems provide the current job and its commit.
 _JOBS = ("CI_JOB_URL", "BUILD_URL", "GITHUB_RUN_ID", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL")
 _COMMITS = ("CI_COMMIT_SHA", "GITHUB_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT", "CIRCLE_SHA1")
 _LONGEST_CLAIM = 200
@@ -95,9 +95,9 @@ _LONGEST_CLAIM = 200
 class Actor:
     """A principal on a machine, with a clock and a source of randomness.
 
-    `facts` is what the journal records of it. What anybody can set, such as the operating system's user or a variable
-    of a CI job, is under `claimed`.
-    `mark` returns the present point in time on the machine's clock; None where it has none that can be compared.
+    `facts` is what the journal records about the actor. Values that any user can set, such as the operating system's
+    user or a variable of a CI job, are under `claimed`. `mark` returns the current point in time on the machine's
+    clock, or None if the machine has no comparable clock.
     """
 
     name: str
@@ -107,7 +107,7 @@ class Actor:
     mark: Callable[[], ClockMark | None] = lambda: None
 
     def timestamp(self) -> str:
-        """Return the time now, in UTC and ISO 8601."""
+        """Return the current time, in UTC and ISO 8601."""
         return datetime.fromtimestamp(self.now(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def new_id(self) -> str:
@@ -115,7 +115,7 @@ class Actor:
         return new_ulid(self.now(), self.randomness(10))
 
     def new_nonce(self) -> str:
-        """Return an unguessable name for one hold of the locks."""
+        """Return an unguessable name for one period of holding the locks."""
         return self.randomness(8).hex()
 
 
@@ -133,7 +133,7 @@ def this_actor(principal: str = ANONYMOUS, environ: Mapping[str, str] | None = N
 
 
 def _find_user() -> str:
-    """Return the user of the process, not what LOGNAME and USER say."""
+    """Return the user of the process, regardless of LOGNAME and USER."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

@@ -27,7 +27,7 @@ Decode = Callable[[Any, int], Any]
 
 # Deeper than any step; a file that nests deeper is not one that seamark wrote.
 MAX_DEPTH = 32
-# Every whole number up to here is also a float, so that one in place of a float loses nothing.
+# Every integer up to this one has an exact float, so that an integer in place of a float loses nothing.
 _EXACT_INT = 2**53
 _MAX_NAME = 80
 _JSON_NAMES = {
@@ -43,12 +43,12 @@ _WRONG = (TypeError, KeyError, ValueError, AttributeError)
 
 
 class CodecError(UsageError, ValueError):
-    """A value that can't be encoded, or data that is not the encoded form of the expected class."""
+    """A value that can't be encoded, or data that isn't the encoded form of the expected class."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretConfig:
-    """Marks a connector config: literal secrets are masked in the encoded form, references to secrets stay.
+    """Mark a connector config: literal secrets are masked in the encoded form, references to secrets stay.
 
     `hidden` names a field of the same class that holds further keys whose literal values are masked.
     """
@@ -58,14 +58,14 @@ class SecretConfig:
 
 @dataclass(frozen=True, slots=True)
 class Transient:
-    """Marks a field that exists in memory only. It needs a default, which a decoded value gets."""
+    """Mark a field that exists in memory only. It needs a default, which a decoded instance gets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Marks a field with its own JSON form, where it is not None.
+    """Mark a field with its own JSON form, which is used if the value is not None.
 
-    `decode` gets null too, and raises a ValueError or TypeError for anything that `encode` doesn't return.
+    `decode` also gets null, and raises a ValueError or TypeError for anything that `encode` doesn't return.
     """
 
     encode: Callable[[Any], Any]
@@ -73,7 +73,7 @@ class Encoded:
 
 
 class _MismatchError(Exception):
-    """What is wrong with a value; the path to the value grows while the decoders return."""
+    """The problem with a value; each enclosing decoder adds its part of the path to the value."""
 
     def __init__(self, problem: str, *path: str) -> None:
         super().__init__(problem)
@@ -81,15 +81,16 @@ class _MismatchError(Exception):
         self.path = path
 
     def within(self, name: str) -> _MismatchError:
-        """Return the same problem, seen from the object or array that holds the value."""
+        """Return the same problem with the path extended by the enclosing object or array."""
         return _MismatchError(self.problem, name, *self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class _Codec:
-    """How values of one type are encoded and decoded. Without `encode`, JSON takes the value as it is.
+    """How values of one type are encoded and decoded. Without `encode`, the value is written as it is.
 
-    `types` are those of which every value is valid, where the codec checks nothing else.
+    `types` are the types whose values are all valid, if the codec checks nothing else. `optional` encodes a value that
+    is known not to be None, if `encode` also accepts None.
     """
 
     encode: Callable[[Any], Any] | None
@@ -97,17 +98,12 @@ class _Codec:
     types: frozenset[type] = frozenset()
     optional: Callable[[Any], Any] | None = None
 
-    @property
-    def encode_some(self) -> Callable[[Any], Any] | None:
-        """How a value is encoded that is not None."""
-        return self.optional or self.encode
-
 
 @dataclass(frozen=True, slots=True)
 class _Schema:
-    """The fields of a class that are encoded, by name, in their order.
+    """The encoded fields of a class, by name, in their order.
 
-    `encode` returns all of them; the secrets among them are still in clear.
+    `encode` returns all fields, with secrets still in clear text.
     """
 
     codecs: Mapping[str, _Codec]
@@ -197,22 +193,23 @@ def _build_schema(cls: type[Any]) -> _Schema:
             continue
         for mark in marks:
             if isinstance(mark, SecretConfig):
-                if found.repr or (mark.hidden and mark.hidden not in known) or not _is_config(hints[name]):
+                is_config = get_args(hints[name])[0] in (Mapping[str, str], Mapping[str, str] | None)
+                if found.repr or (mark.hidden and mark.hidden not in known) or not is_config:
                     raise TypeError(f"{cls.__name__}.{name} can't be a secret: it needs repr=False and texts by key")
                 secrets.append((name, mark.hidden))
         codecs[name] = _build_codec(hints[name])
         if is_required:
             required.add(name)
-    # What is masked is copied by that.
+    # Masking copies these values anyway, so they need no encoder.
     masked = dict(secrets)
-    encoders = {name: None if name in masked else codec.encode_some for name, codec in codecs.items()}
+    encoders = {name: None if name in masked else codec.optional or codec.encode for name, codec in codecs.items()}
     return _Schema(codecs, _build_encoder(encoders), frozenset(required), tuple(secrets))
 
 
 def _build_encoder(encoders: Mapping[str, Callable[[Any], Any] | None]) -> Callable[[Any], dict[str, Any]]:
-    """Return a function of one expression that encodes the fields: three times as fast as a loop over them.
+    """Return a function of one expression that encodes the fields, three times as fast as a loop over them.
 
-    The names are those of fields, which are identifiers: nothing else becomes part of the expression.
+    Only field names, which are identifiers, become part of the expression.
     """
     items = [
         f"{name!r}: value.{name}"
@@ -227,11 +224,6 @@ def _build_encoder(encoders: Mapping[str, Callable[[Any], Any] | None]) -> Calla
 
 def _find_marks(hint: Any) -> tuple[Any, ...]:
     return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-
-
-def _is_config(hint: Any) -> bool:
-    config = get_args(hint)[0]
-    return config in (Mapping[str, str], Mapping[str, str] | None)
 
 
 def _build_codec(hint: Any) -> _Codec:
@@ -257,7 +249,7 @@ def _build_marked(hint: Any) -> _Codec | None:
 
 
 def _guard(decode: Callable[[Any], Any], expected: str) -> Decode:
-    """Return a decoder that calls a function of another module, and names the field where that fails."""
+    """Return a decoder that calls a function of another module and reports a failure as a mismatch of the field."""
 
     def decode_guarded(value: Any, depth: int) -> Any:
         del depth
@@ -286,7 +278,8 @@ def _build_check(types: frozenset[type]) -> _Codec:
 
     def check(value: Any, depth: int) -> Any:
         del depth
-        # By its exact type: for Python, a boolean is an integer. A text that is a member of an enum is still a text.
+        # Compare the exact type, because in Python a boolean is an integer. A member of a string enum is still a
+        # string.
         if type(value) not in types and not (str in types and isinstance(value, str)):
             raise _build_mismatch(expected, value)
         return value
@@ -312,7 +305,7 @@ def _decode_bytes(value: Any, depth: int) -> bytes:
         decoded = b64decode(value, validate=True)
     except _WRONG:
         decoded = b""
-    # The last letter has bits to spare: only one of its spellings is ours.
+    # The last base64 character has unused bits. Only the canonical encoding is accepted.
     if type(value) is not str or _encode_bytes(decoded) != value:
         raise _build_mismatch("base64", value)
     return decoded
@@ -386,7 +379,7 @@ def _build_sequence(item: _Codec) -> _Codec:
 
 
 def _build_record(build: Callable[[list[Any]], Any], items: list[_Codec]) -> _Codec:
-    """Return the codec of a tuple of fixed length: an array of as many values."""
+    """Return the codec of a tuple of fixed length: an array with the same number of values."""
 
     def encode_record(values: Any) -> list[Any]:
         pairs = zip(items, values, strict=True)
@@ -426,7 +419,7 @@ def _build_mapping(hint: Any) -> _Codec | None:
 def _build_object(
     item: _Codec, *, write: Callable[[Any], str] | None = None, read: Callable[[str], Any] | None = None
 ) -> _Codec:
-    """Return the codec of a mapping whose keys are texts, or are written as such."""
+    """Return the codec of a mapping whose keys are strings or are written as strings."""
     encode = item.encode
 
     def encode_object(found: Mapping[Any, Any]) -> dict[str, Any]:
@@ -437,7 +430,7 @@ def _build_object(
 
     def decode_object(found: Any, depth: int) -> dict[Any, Any]:
         _check_object(found)
-        # Configs are most of what there is: 25 values are checked faster together than one by one.
+        # Most values are configs. Checking 25 values together is faster than checking them one by one.
         if read is None and item.types.issuperset(map(type, found.values())) and {str}.issuperset(map(type, found)):
             return dict(found)
         decoded = {}
@@ -484,7 +477,7 @@ def _build_exact(cls: type[Any]) -> Callable[[Any], dict[str, Any]]:
         if type(value) is not cls:
             raise TypeError(f"expected a {cls.__name__}, found a {type(value).__name__}")
         if schema is None:
-            # Not before: a class may hold values of its own kind.
+            # Not earlier: a class may hold values of its own type.
             schema = _find_schema(cls)
         return _encode_object(schema, value)
 
@@ -519,5 +512,5 @@ def _check_depth(depth: int) -> None:
 
 
 def _build_mismatch(expected: str, value: Any) -> _MismatchError:
-    """Return what is wrong with a value, without the value: it may be a secret."""
+    """Build the mismatch for a value, without the value itself because it may be a secret."""
     return _MismatchError(f"expected {expected}, found {_JSON_NAMES.get(type(value), type(value).__name__)}")

@@ -1,4 +1,4 @@
-"""What a step will do to the running system, for whoever must say yes to it."""
+"""Effects: what a plan's actions do to the running system, as shown for approval."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from seamark.core.offsets import Counted, OffsetMap, Order
 
 
 class ChangeKind(StrEnum):
-    """What a plan does to a resource: the mark at the start of its line."""
+    """The operation on a resource: the sign at the start of its line in a plan."""
 
     CREATE = "+"
     CHANGE = "~"
@@ -19,9 +19,10 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """One partition of a move. `order` is where the new position lies, seen from the held one.
+    """How far an offset move takes one partition.
 
-    BEFORE: what is counted is read again. AFTER: it is skipped.
+    `order` is the new offset's order relative to the current one. BEFORE: the counted records are reprocessed. AFTER:
+    they are skipped.
     """
 
     partition: OffsetMap
@@ -30,20 +31,21 @@ class Preview:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is a figure and a direction."""
+        """Whether both the count and the direction are known."""
         return self.order is Order.EQUAL or (self.order is not Order.UNKNOWN and self.counted.figure is not None)
 
     def as_dict(self) -> Mapping[str, object]:
-        """The same for JSON."""
+        """Return the preview for JSON output."""
         words = {Order.BEFORE: "again", Order.AFTER: "skipped", Order.EQUAL: "same"}
         return {"direction": words.get(self.order, "unknown"), **self.counted.as_dict()}
 
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One value before and after; None where there is none. Secrets are masked, and `is_sensitive` says so.
+    """One value before and after the change; None if there is no value.
 
-    `note` says what the difference means, where it is not plain. `preview` counts it, where it is a position.
+    Secrets are masked, and `is_sensitive` is set for them. `note` explains the difference if it isn't obvious.
+    `preview` counts the records between the values if they are offsets.
     """
 
     key: str
@@ -56,9 +58,10 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One line of a plan. `words` say what it means in operation; `tasks` is how many tasks start or restart.
+    """One line of a plan.
 
-    `consequences` are sentences on what becomes of the data.
+    `words` describes the effect on operation. `tasks` is the number of tasks that start or restart. `consequences` are
+    sentences about the effect on the data.
     """
 
     sign: ChangeKind
@@ -71,7 +74,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class DriftField:
-    """One value that somebody changed outside a spec: what it applied, what is there, and what it wants now."""
+    """One value that was changed outside the spec: the applied, the live and the wanted value."""
 
     key: str
     applied: str | None
@@ -82,7 +85,7 @@ class DriftField:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What was changed outside a spec since `change`, the last one by which the spec applied it."""
+    """Changes made outside a spec since `change`, the last change that applied the spec to the resource."""
 
     subject: str
     words: str
@@ -92,9 +95,9 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSurvey:
-    """What was looked at in one Connect cluster for a plan.
+    """What planning found in one Connect cluster.
 
-    `unchanged` are the connectors that are as the spec says, `foreign` those that the spec does not name.
+    `unchanged` counts the connectors that already match the spec, `foreign` those that the spec doesn't name.
     """
 
     name: str

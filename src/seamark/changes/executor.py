@@ -1,9 +1,10 @@
-"""The one loop that changes anything: intent into the journal, perform, observe, outcome.
+"""The loop that applies every change: write the intent to the journal, perform, observe, write the outcome.
 
-It reads from top to bottom: `apply` opens a change, `run` walks its steps, `_run_step` is the loop's body and `_act`
-its one dangerous moment. No step acts before its intent is durable, or on anything that is not as it was left. No
-unknown act is repeated before the time in which a late request could still land has passed (`Settler`). A change ends
-only when every step's outcome is known and what must always be done is done (`Walk`).
+The module reads from top to bottom: `apply` opens a change, `run` runs its steps, `_run_step` is the loop's body and
+`_act` sends the request. A step acts only after its intent is durable, and only on a resource that is still as the
+change expects it. A request with an unknown outcome is repeated only after the time in which it could still take effect
+(`OutcomeResolver`). A change is closed only when every step's outcome is known and every `always` step is done
+(`PlanRun`).
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ from seamark.changes.without_journal import Spool, WithoutJournal
 from seamark.core.time import Deadline, limit_requests
 from seamark.errors import DeadlineError, FencedError, JournalError, SeamarkError, UnknownOutcomeError
 
-# A journal that needs longer than `begin_seconds` for an entry this often will not be fast enough the next time either.
+# If the journal exceeds `begin_seconds` for an entry this often, a further attempt isn't going to be faster.
 _CONFIRMATIONS = 3
 
 
-# What nobody intended can't have happened.
+# Without an intent, no request was sent.
 _NOTHING: Settled = (Outcome.DID_NOT_HAPPEN, None)
 _BY_OTHERS = "it was so already, though this change had left it otherwise"
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a step did: its outcome where that is known already, else what is needed to find it out by looking."""
+    """What a step sent: its outcome if already known, else the facts needed to observe the outcome later."""
 
     intent: Intent | None = None
     settled: Settled | None = None
@@ -58,7 +59,7 @@ class Sent:
 
 
 class Executor:
-    """Applies plans to one world through one journal."""
+    """Applies plans to one environment through one journal."""
 
     def __init__(
         self,
@@ -71,7 +72,10 @@ class Executor:
         spool: Spool | None = None,
         pace: Pace | None = None,
     ) -> None:
-        """Without a `spool`, a journal that fails leaves everything as it is, and the error says what is left."""
+        """Create an executor.
+
+        Without a `spool`, a failing journal leaves everything as it is, and the error lists the remaining steps.
+        """
         self.journal = journal
         self.world = world
         self.actor = actor
@@ -80,9 +84,9 @@ class Executor:
         self._spool = spool
         self._pace = pace or Pace()
         self._writers = Writers(self._pace.writers)
-        # When each look ended well, by its number; only those of the walk in hand.
+        # When each check last succeeded, by step number; only checks of the current run.
         self._looked_at: dict[int, float] = {}
-        # Until when the effect of an act that Connect confirmed may still be about to show, by its number.
+        # Until when the effect of a request that Connect confirmed may still be invisible, by step number.
         self._shows_until: dict[int, float] = {}
         self.settler = OutcomeResolver(world, timing=self.timing, progress=self._progress)
 
@@ -93,14 +97,15 @@ class Executor:
         *,
         check: Callable[[Plan, str], None] | None = None,
     ) -> ChangeResult:
-        """Apply a plan. `steps` are its steps with their secrets, where the plan in memory has them.
+        """Apply a plan.
 
-        `check` refuses a plan under its lock, with the ID of the change at hand.
+        `steps` are its steps with their secrets, if the plan in memory has them. `check` can refuse the plan while its
+        lock is held; it gets the ID of the current change.
 
         Raises:
-            StalePlanError: the world has moved since the plan was made. Nothing was changed.
-            LockedError: somebody else is changing one of the things. Nothing was changed.
-            JournalError, FencedError: the journal failed, or the change was taken over; the error says what is left.
+            StalePlanError: the plan is out of date. No changes were made.
+            LockedError: another operator is changing one of the resources. No changes were made.
+            JournalError, FencedError: the journal failed, or the change was taken over; the error lists what remains.
         """
         tasks = build_tasks(plan, steps)
         self._pace.refuse_too_many(len(tasks.lanes))
@@ -128,7 +133,8 @@ class Executor:
     ) -> ChangeResult:
         """Run the steps that have no result yet, and close the change.
 
-        `leaving` begins nothing new: only what must always be done is. `force` closes whatever is unsettled.
+        With `leaving`, no new steps begin: only `always` steps run. With `force`, the change is closed even if steps
+        are unsettled.
         """
         pen = writer if self._pace.at_once == 1 else BatchingJournalWriter(writer)
         self._looked_at = {}
@@ -156,7 +162,7 @@ class Executor:
             )
 
     def _check(self, plan: Plan, steps: Sequence[Step]) -> None:
-        """Refuse a plan if something has moved. A state that a rebalance hides for a while has not."""
+        """Refuse a plan that is out of date. If a rebalance hides a state, read it again until it can be read."""
         retry_while(
             lambda: check_preconditions(plan, steps, self.world),
             self.world.clock,
@@ -171,7 +177,10 @@ class Executor:
         *,
         check: Callable[[Plan, str], None] | None,
     ) -> None:
-        """Look once more under the lock: somebody may have been faster. A change that fails here has done nothing."""
+        """Check again while holding the lock, because another operator may have been faster.
+
+        A change that fails here has done nothing.
+        """
         steps = [task.step for task in tasks]
         try:
             if check is not None:
@@ -196,12 +205,12 @@ class Executor:
         return self._end(task, walk, writer, settled=settled, intent=sent.intent, note=sent.note)
 
     def _decide_writes(self, task: PlannedStep, walk: PlanRun, writer: JournalWriter, *, force: bool) -> bool:
-        """Read the offsets once more before `task` starts their owner; return whether they can't be read.
+        """Read the offsets again before `task` starts their owner; return whether they can't be read.
 
-        A connector that runs stores offsets, and can be back where it was before the write. So the outcome of the write
-        is in the journal before the intent to start the connector is: a process that is killed in between leaves a
-        connector that is stopped or a write that is known. In a soak, brokers were down while a resume looked for the
-        outcome; it then started the connector, and no later resume could close the change.
+        A running connector stores offsets, and can return to the offsets it had before the write. So the journal must
+        record the outcome of the write before the intent to start the connector: a process that is killed in between
+        leaves either a stopped connector or a known outcome. In a soak test, brokers were down while a resume
+        determined the outcome; the resume then started the connector, and no later resume could close the change.
         """
         is_held = False
         for write, intent in walk.find_undecided(task):
@@ -210,38 +219,39 @@ class Executor:
             quiet_at = max(now, self._shows_until.get(write.number, now))
             outcome, error = self.settler.settle(write.step, intent, unknown=unknown, quiet_at=quiet_at)
             if outcome is Outcome.UNKNOWN and error is unknown:
-                # The offsets can be read, and only a part of them is written: a later look shows the same.
+                # The offsets can be read, and only a part of them is written. Reading them later shows the same.
                 continue
             if outcome is Outcome.UNKNOWN and error is not None:
                 if force or self._is_met(task, walk):
-                    # Closed as it is, or already started by another operator.
+                    # The change is closed as it is, or another operator has already started the connector.
                     continue
                 is_held = True
                 error = build_unreadable(write.step, error.message)
             elif outcome is Outcome.DID_NOT_HAPPEN and not self._is_quiesced(write, walk):
                 outcome, error = Outcome.UNKNOWN, build_moved_on(write.step)
-            # The journal first: if it fails, the write stays undecided here too, and its owner isn't started.
+            # Write the journal first: if that fails, the write stays undecided in memory too, and its owner isn't
+            # started.
             write_outcome(writer, write, (outcome, error))
             self._progress.ended(walk.record(write, outcome, intent=intent, error=error))
         return is_held
 
     def _is_quiesced(self, write: PlannedStep, walk: PlanRun) -> bool:
-        """Whether the owner of offsets is still as the steps before their write left it."""
+        """Return whether the owner of the offsets is still as the steps before the write left it."""
         return all(
             walk.is_good(other) and self.settler.check_standing(other.step, intent)[0] is Outcome.DONE
             for other, intent in walk.find_quiescing(write)
         )
 
     def _is_met(self, task: PlannedStep, walk: PlanRun) -> bool:
-        """Whether a step has nothing to do; False if that can't be read."""
+        """Return whether a step has nothing to do; False if that can't be read."""
         try:
             return walk.is_met(task, self._intend(task.step))
         except SeamarkError:
             return False
 
     def _do(self, task: PlannedStep, walk: PlanRun, writer: JournalWriter) -> tuple[Sent, Settled]:
-        """Send it, and see what became of it."""
-        # Whoever waits for what was sent lets others send meanwhile.
+        """Send a step's request and determine its outcome."""
+        # A thread that waits for the effect of its request frees its slot, so that other threads can send.
         with self._writers.readying(task.step.subject):
             sent = self._send(task, walk, writer)
         settled = sent.settled
@@ -254,11 +264,11 @@ class Executor:
         return sent, settled or _NOTHING
 
     def is_half(self, task: PlannedStep, walk: PlanRun, intent: Intent, settled: Settled) -> bool:
-        """Whether a write broke off in its middle, and may be written again from its beginning."""
+        """Return whether a write was interrupted partway and may be repeated from its beginning."""
         return settled[0] is Outcome.UNKNOWN and walk.can_repeat(task) and self.settler.is_half(task.step, intent)
 
     def _look(self, task: PlannedStep, walk: PlanRun, writer: JournalWriter) -> None:
-        """A step that only looks or waits. What it found is told, where it has words for it."""
+        """Run a step that only checks or waits, and report its note if it returns one."""
         self._looked_at.pop(task.number, None)
         if task.step.writes and (trouble := self._enter_look(task, writer)):
             return self._end(task, walk, writer, settled=(Outcome.DID_NOT_HAPPEN, trouble))
@@ -270,9 +280,10 @@ class Executor:
         return self._end(task, walk, writer, settled=(Outcome.DONE, None), note=note)
 
     def _enter_look(self, task: PlannedStep, writer: JournalWriter) -> SeamarkError | None:
-        """Write the intent of a check that writes; returns why the check must not begin.
+        """Write the intent of a check that writes; return an error if the check must not begin.
 
-        It is confirmed as that of an act, but sets its requests no deadline: a copy may take hours.
+        The intent is confirmed like that of any other step, but it sets no deadline for the check's requests, because a
+        topic copy may take hours.
         """
         try:
             intent = self._intend(task.step)
@@ -287,7 +298,7 @@ class Executor:
         return None
 
     def _send(self, task: PlannedStep, walk: PlanRun, writer: JournalWriter) -> Sent:
-        """Look, write the intent, act. What was sent is still to be seen."""
+        """Read the current state, write the intent and send the request. The effect still has to be observed."""
         half = walk.find_half(task)
         if half is not None:
             return self._send_again(task, half, walk, writer)
@@ -296,19 +307,19 @@ class Executor:
         except SeamarkError as trouble:
             return Sent(settled=(Outcome.DID_NOT_HAPPEN, trouble))
         if walk.is_met(task, intent):
-            # It is as it shall be, which is good; but who did it is not in the journal, and a person may want to know.
+            # The wanted state is reached. But the journal doesn't show who made the change, so a note reports it.
             note = "" if walk.allows(task, intent) else _BY_OTHERS
             return Sent(intent, settled=(Outcome.NOTHING_TO_DO, None), note=note)
         if not walk.allows(task, intent):
-            # Where the change has done nothing yet, it has nothing to answer for: the step is only too late.
+            # If the change has modified nothing yet, there is no conflict to resolve: the step is only too late.
             outcome = Outcome.FOREIGN if walk.has_acted(task) else Outcome.DID_NOT_HAPPEN
             return Sent(settled=(outcome, build_foreign(task.step)))
         return self._send_intent(task, intent, walk, writer)
 
     def _send_again(self, task: PlannedStep, intent: Intent, walk: PlanRun, writer: JournalWriter) -> Sent:
-        """Write again what is half written: on a new entry, which holds what the first one found, for undo.
+        """Repeat a partial write under a new intent entry, which repeats the first entry's images for undo.
 
-        Whatever keeps it from being written, the half stands: then nobody can say that nothing happened.
+        Whatever prevents the repetition, the partial write stays in effect. So the outcome is never "did not happen".
         """
         seen, trouble = self.settler.look(task.step, intent)
         if seen is Observed.AFTER:
@@ -319,7 +330,8 @@ class Executor:
         return sent if sent.settled is None else replace(sent, settled=(Outcome.UNKNOWN, sent.settled[1]))
 
     def _send_intent(self, task: PlannedStep, intent: Intent, walk: PlanRun, writer: JournalWriter) -> Sent:
-        # The clock is read before the entry gets its mark, so that the request can't be later than the mark allows.
+        # Read the clock before the entry gets its timestamp, so that the request can't be later than the timestamp
+        # allows.
         entered_at = self.world.clock.now()
         self._write_intent(task, intent, writer)
         return self._act(task, intent, writer, walk=walk, entered_at=entered_at)
@@ -329,7 +341,7 @@ class Executor:
         reach("after-intent", task.number)
 
     def _intend(self, step: Step) -> Intent:
-        """What the step finds."""
+        """Read the step's intent; retry retryable errors, such as those during a rebalance."""
         return retry_while(lambda: step.intend(self.world), self.world.clock, seconds=step.settle_seconds)
 
     def _act(
@@ -340,7 +352,7 @@ class Executor:
         try:
             with self._writers.sending(task.step.subject):
                 looked = self._look_again(task, walk, writer)
-                # Its newest entry must be of this step.
+                # The newest entry must belong to this step.
                 deadline = self._confirm(task, writer, entered_at=-math.inf if looked else entered_at)
                 with limit_requests(deadline):
                     note = task.step.perform(self.world, intent) or ""
@@ -356,7 +368,7 @@ class Executor:
         return Sent(intent, unknown=unknown, quiet_at=quiet_at, note=note)
 
     def _look_again(self, task: PlannedStep, walk: PlanRun, writer: JournalWriter) -> bool:
-        """Take the looks again that the step relies on, where they are of another process or this one slept since."""
+        """Repeat the checks that the step relies on if another process made them or this process was suspended."""
         looked = False
         for look in walk.find_looks(task):
             step = look.step
@@ -373,9 +385,10 @@ class Executor:
         return looked_at is not None and self.world.clock.now() - looked_at <= self.timing.begin_seconds
 
     def _confirm(self, task: PlannedStep, writer: JournalWriter, *, entered_at: float) -> Deadline:
-        """Check that the step's newest entry is fresh, and return the deadline of the step's request.
+        """Check that the step's newest entry is recent, and return the deadline of the step's request.
 
-        A process that was stopped for longer may have been taken over. Writing another entry shows whether it was.
+        If this process was suspended for longer, another process may have taken the change over. Writing another entry
+        shows whether that happened.
         """
         clock = self.world.clock
         for _ in range(_CONFIRMATIONS):
@@ -406,7 +419,7 @@ class Executor:
         self._progress.ended(result)
 
     def _close(self, walk: PlanRun, writer: JournalWriter, *, leaving: bool, force: bool) -> Ending | None:
-        """Write the change's end, unless something of it is unsettled: then it stays open, to be resumed or undone."""
+        """Write the change's end, unless a step is unsettled: then it stays open, to be resumed or undone."""
         unsettled = [task.step.describe() for task in walk.unsettled(leaving=leaving)]
         reach("before-close")
         if unsettled and not force:
@@ -427,13 +440,13 @@ def write_outcome(
     again: bool = False,
     note: str = "",
 ) -> None:
-    """Write how a step ended. `again` says that it will be done anew, as if it had not been begun."""
+    """Write how a step ended. `again` marks a step that runs again as if it had not begun."""
     outcome, error = settled
     body: dict[str, object] = {"step": task.number, "outcome": str(outcome)}
     if error is not None:
         body["error"] = error.as_dict()
     if outcome is Outcome.NOTHING_TO_DO and intent is not None:
-        # It has no intent of its own; undo and resume need to know what was found.
+        # Such a step has no intent entry; undo and resume need the image that it found.
         body["image"] = intent.after
     if again:
         body["again"] = True

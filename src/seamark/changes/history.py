@@ -1,4 +1,4 @@
-"""What a change's entries tell."""
+"""History of a change, read from its journal entries."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from seamark.errors import RefusedError, SeamarkError, TamperedJournalError, Unk
 
 @dataclass(frozen=True, slots=True)
 class ChangeHistory:
-    """A change's plan, what each step intended and how each ended.
+    """A change's plan, with the intent and the outcome of each step.
 
-    An intent comes with the newest entry on whose word its act may have been sent. A step that had nothing to do has
-    none; what it found is in `found`.
+    Each intent is paired with the newest entry under which the step may have sent its request. A step that had nothing
+    to do has no intent; the image it found is in `found`.
     """
 
     plan: Plan
@@ -30,11 +30,14 @@ class ChangeHistory:
     found: dict[int, Intent] = field(default_factory=dict)
 
     def intent_of(self, number: int) -> Intent | None:
-        """What a step intended, or found to be so already."""
+        """Return what a step intended, or the image it found if it had nothing to do."""
         return self.intents[number][0] if number in self.intents else self.found.get(number)
 
     def is_another_since(self, tasks: Sequence[PlannedStep], number: int) -> bool:
-        """Whether the subject of these tasks came or went after a step: what that step left says nothing of it now."""
+        """Return whether a later step created or deleted the subject.
+
+        If so, the image that step `number` left no longer describes the subject.
+        """
         later = [task.number for task in tasks if task.number > number and self.outcomes.get(task.number) in GOOD]
         intents = [self.intent_of(after) for after in later]
         return any(intent is not None and came_or_went(intent) for intent in intents)
@@ -42,9 +45,9 @@ class ChangeHistory:
     def _take_intent(self, entry: Entry) -> None:
         number = entry.body["step"]
         known = STEPS.get(self.plan.steps[number].kind)
-        # A kind that nobody knows is refused when its step is built.
+        # An unknown kind is refused later, when its step is built.
         if known is not None and not known.acts:
-            # A check that wrote something is repeated, and not undone.
+            # A check that writes is repeated after a crash, never undone.
             return
         self._forget(number)
         self.intents[number] = (Intent.from_dict(entry.body), entry)
@@ -72,7 +75,7 @@ class ChangeHistory:
 
 
 def read_closed(entries: Sequence[Entry]) -> ChangeHistory:
-    """Return what the entries of a closed change say.
+    """Read the entries of a closed change.
 
     Raises:
         RefusedError: the change is still open.
@@ -87,7 +90,7 @@ def read_closed(entries: Sequence[Entry]) -> ChangeHistory:
 
 
 def read_open(entries: Sequence[Entry]) -> OpenChange:
-    """Return what is left to do of a change."""
+    """Read which steps of an open change remain."""
     past, last = read_past(entries), entries[-1]
     hold = [entry for entry in entries if entry.kind in (EntryKind.OPEN, EntryKind.TAKEN)][-1]
     left = [task for task in build_tasks(past.plan) if past.outcomes.get(task.number) not in GOOD and not task.fallback]
@@ -109,8 +112,8 @@ def read_plan(entries: Sequence[Entry]) -> Plan:
     """Return the plan of a change.
 
     Raises:
-        RefusedError: the entry records a saved plan or a refusal, and no change.
-        TamperedJournalError: the plan isn't one that seamark writes.
+        RefusedError: the entry records a saved plan or a refusal, not a change.
+        TamperedJournalError: the stored plan isn't in the format that seamark writes.
     """
     if "plan" not in entries[0].body:
         raise RefusedError(
@@ -129,10 +132,10 @@ def read_plan(entries: Sequence[Entry]) -> Plan:
 
 
 def read_past(entries: Sequence[Entry]) -> ChangeHistory:
-    """Read a change's entries. The newest intent of a step counts: a resumed step may have two.
+    """Read a change's entries. A resumed step may have two intents; the newest one counts.
 
     Raises:
-        RefusedError: the entry records a saved plan or a refusal, and no change.
+        RefusedError: the entry records a saved plan or a refusal, not a change.
     """
     plan = read_plan(entries)
     past = ChangeHistory(plan, is_closed=entries[-1].kind is EntryKind.CLOSE)
@@ -147,7 +150,8 @@ def read_past(entries: Sequence[Entry]) -> ChangeHistory:
     return past
 
 
-# An act that may have happened made the connector ours if it did; a delete counts only where it is known.
+# A write with an unknown outcome made the connector ours if it happened. A delete counts only if it is known to have
+# happened.
 _MADE = frozenset({Outcome.DONE, Outcome.UNKNOWN})
 
 
@@ -156,7 +160,7 @@ def _find_owner(step: StepData) -> str:
 
 
 def find_acts(past: ChangeHistory) -> dict[str, list[Intent]]:
-    """What was done to the config of each connector, and to each pipeline, in order."""
+    """Return the intents that changed each connector's config and each pipeline, in order."""
     acts: dict[str, list[Intent]] = {}
     for number, step in enumerate(past.plan.steps):
         if not STEPS[step.kind].declares or number not in past.intents:

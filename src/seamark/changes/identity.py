@@ -1,8 +1,8 @@
 """Which clusters a plan is for: IDs that the clusters report, never names from a user's context file.
 
-A journal is shared by everyone who uses a Kafka cluster, while contexts are files of single users: `game` in one file
-and `game` in another may be different Connect clusters. A plan and the journal entry that opens its change carry the
-identity of every cluster that they touch; apply, review, undo, resume and unlock compare it first.
+All users of a Kafka cluster share one journal, while contexts are files of single users: `game` in one file and `game`
+in another may be different Connect clusters. A plan and the journal entry that opens its change contain the identity of
+every cluster that they affect; apply, review, undo, resume and unlock compare it first.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from seamark.errors import RefusedError
 class ConnectIdentity:
     """What identifies a Connect cluster.
 
-    A distributed cluster is its worker group on a Kafka cluster. REST doesn't report the group, so a context without
-    brokers knows the Kafka cluster ID and the worker IDs only. A standalone worker is the offset file on its host.
+    A distributed Connect cluster is identified by its worker group on a Kafka cluster. The REST API doesn't report the
+    group, so a context without brokers has only the Kafka cluster ID and the worker IDs. A standalone worker is
+    identified by the offset file on its host.
     """
 
     kafka_cluster_id: str = ""
@@ -31,7 +32,7 @@ class ConnectIdentity:
     file: str = ""
 
     def matches(self, other: ConnectIdentity) -> bool:
-        """Return whether both are the same cluster. Workers come and go, so one worker in common is enough."""
+        """Return whether both are the same Connect cluster. Workers come and go, so one common worker is enough."""
         if (self.kafka_cluster_id, self.group, self.file) != (other.kafka_cluster_id, other.group, other.file):
             return False
         return bool(self.group or self.file) or not set(self.worker_ids).isdisjoint(other.worker_ids)
@@ -47,7 +48,7 @@ class ConnectIdentity:
 class Identity:
     """The clusters of a plan: the Kafka cluster, and the Connect clusters by the names that the plan uses for them.
 
-    `kafka_cluster_id` is "" where the context names no brokers, and for a plan that changes files only.
+    `kafka_cluster_id` is "" if the context names no brokers, and for a plan that changes files only.
     """
 
     kafka_cluster_id: str = ""
@@ -55,16 +56,16 @@ class Identity:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is known."""
+        """Whether no cluster is known."""
         return not self.kafka_cluster_id and not self.connect
 
     @property
     def is_local(self) -> bool:
-        """Whether the plan is only about files of this machine, for which no Kafka cluster is asked."""
+        """Whether the plan affects only files of this machine, for which no Kafka cluster is queried."""
         return bool(self.connect) and all(found.file for found in self.connect.values())
 
     def describe(self) -> tuple[str, ...]:
-        """Return each cluster in a few words."""
+        """Return a short description of each cluster."""
         kafka = (f"Kafka cluster {self.kafka_cluster_id}",) if self.kafka_cluster_id else ()
         return (*kafka, *(f"Connect cluster {name}: {found}" for name, found in sorted(self.connect.items())))
 
@@ -74,7 +75,7 @@ class Identity:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Identity:
-        """Read what `to_dict` returned.
+        """Build the identity from what `to_dict` returned.
 
         Raises:
             CodecError: it has other fields, or values of other types.
@@ -83,7 +84,7 @@ class Identity:
 
 
 def merge_identities(identities: Iterable[Identity]) -> Identity:
-    """Return the identity of one plan that was made of several, in one context."""
+    """Return the identity of a plan that combines several plans of one context."""
     found = list(identities)
     kafka = next((one.kafka_cluster_id for one in found if one.kafka_cluster_id), "")
     return Identity(kafka, {name: cluster for one in found for name, cluster in one.connect.items()})
@@ -94,11 +95,11 @@ IDENTITY: Port[Callable[[Collection[str]], Identity]] = Port("read_identity")
 
 
 def check_identity(expected: Identity, world: Environment) -> None:
-    """Refuse to act on other clusters than those that a plan was made for.
+    """Refuse to act on clusters other than those that a plan was created for.
 
     Raises:
-        RefusedError: a cluster is another one.
-        SeamarkError: a cluster doesn't report what it is.
+        RefusedError: a cluster isn't the expected one.
+        SeamarkError: a cluster doesn't report its identity.
     """
     if expected.is_empty:
         return
@@ -111,7 +112,7 @@ def check_identity(expected: Identity, world: Environment) -> None:
 
 
 def build_wrong_kafka(expected: Identity, found: str, *, context: str = "") -> RefusedError:
-    """Return the error for a plan of another Kafka cluster. `context` names the context that the plan was made in."""
+    """Build the error for a plan of another Kafka cluster. `context` names the context the plan was created in."""
     return RefusedError(
         "the plan is for another Kafka cluster; no changes were made",
         cause=f"the plan is for {expected.kafka_cluster_id or '(none)'}, this context has {found or '(no brokers)'}",
@@ -121,7 +122,7 @@ def build_wrong_kafka(expected: Identity, found: str, *, context: str = "") -> R
 
 
 def build_wrong_connect(name: str, wanted: ConnectIdentity, found: str, *, context: str = "") -> RefusedError:
-    """Return the error for a plan of a Connect cluster that this context doesn't have."""
+    """Build the error for a plan of a Connect cluster that this context doesn't have."""
     return RefusedError(
         f"the plan is for another Connect cluster than this context's; no changes were made ({name})",
         cause=f"the plan's {name} is {wanted}; in this context, {found}",

@@ -1,7 +1,7 @@
 """The points of a change at which a test can interrupt its own process.
 
-The product never sets a hook and reads no variable for one: what could kill or stop a change must not be in reach of an
-environment. `tests.fault.failpoint` sets it in the child processes of tests.
+The product never sets a hook and reads no variable for one, because an environment variable must not be able to kill or
+stop a change. `tests.fault.failpoint` sets the hook in the child processes of tests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _hooks: list[Callable[[str, int], None]] = []
 
 
 def set_hook(hook: Callable[[str, int], None] | None) -> None:
-    """Call a function at every point with the point's name and the number of the step; None calls none."""
+    """Set the function to call at every point, with the point's name and the step number; None removes it."""
     _hooks[:] = [] if hook is None else [hook]
 
 
@@ -39,7 +39,7 @@ def reach(point: str, number: int = 0) -> None:
 
 
 class Interrupt:
-    """Notes the first Ctrl-C instead of raising it; the second one raises. Only the main thread gets any."""
+    """Records the first Ctrl-C instead of raising it; the second one raises. Only the main thread receives signals."""
 
     def __init__(self) -> None:
         self.is_set = False

@@ -1,7 +1,7 @@
-"""The journal's Protocol: what a place that records changes must be able to do.
+"""The journal's protocol: what a storage for changes must provide.
 
-Taking the locks and writing the journal are one thing: whoever may write the change's next entry holds its locks, and
-who has lost them finds out at its next entry, which is before its next act.
+Holding the locks and writing the journal are the same: the process that may write the change's next entry holds its
+locks, and a process that has lost them learns that from its next entry, which comes before its next request.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
-from seamark.changes.actor import Actor, ClockMark
+from seamark.changes.actor import LENGTH, Actor, ClockMark
 from seamark.core.strict_json import StoredFormat, check_format
-from seamark.errors import TamperedJournalError
+from seamark.errors import JournalError, NotFoundError, TamperedJournalError, UsageError
 
-# A change is a row of entries with sequence numbers from 0: one `open`, then for each step an `intent` before it acts
-# and an `outcome` after it was observed, `note`s in between, `taken` where another process took the change over, and
-# one `close`. Each entry holds the hash of the one before it, so that a changed, missing or foreign entry is seen.
+# A change is a sequence of entries numbered from 0: one `open`, then for each step an `intent` before it acts and an
+# `outcome` after it was observed, `note`s in between, `taken` if another process took the change over, and one `close`.
+# Each entry contains the hash of the previous one, so that a changed, missing or foreign entry is detected.
 
 ENTRY_FORMAT = StoredFormat("journal entry", 1)
 NO_HASH = "0" * 64
@@ -37,7 +38,7 @@ class EntryKind(StrEnum):
 
 
 class Ending(StrEnum):
-    """How a change ended, in its `close` entry's body under "ending"."""
+    """How a change ended, stored in its `close` entry's body under "ending"."""
 
     DONE = "done"
     PARTLY = "partly"
@@ -56,11 +57,11 @@ class Entry:
     by: str
     body: Mapping[str, Any] = field(default_factory=dict)
     previous: str = NO_HASH
-    # Of an entry that was read: the hash of those bytes, which are its own spelling. A copy with other fields has none.
+    # For an entry that was read: the hash of those bytes. A copy with other fields has none.
     _read_hash: str = field(default="", init=False, repr=False, compare=False)
 
     def to_bytes(self) -> bytes:
-        """The one spelling that is stored and hashed: sorted keys, no spaces, UTF-8."""
+        """Return the canonical form that is stored and hashed: sorted keys, no spaces, UTF-8."""
         body = {
             **ENTRY_FORMAT.field,
             "change": self.change,
@@ -75,12 +76,17 @@ class Entry:
 
     @property
     def hash(self) -> str:
-        """SHA-256 over the stored bytes."""
+        """The SHA-256 of the stored bytes."""
         return self._read_hash or hashlib.sha256(self.to_bytes()).hexdigest()
 
     @classmethod
     def from_bytes(cls, data: bytes, *, where: str = "a journal entry") -> Entry:
-        """Read what `to_bytes` gave; anything else is refused by name. `where` is its location, for errors."""
+        """Build the entry from what `to_bytes` returned. `where` is its location, for errors.
+
+        Raises:
+            FormatVersionError: it has another format version.
+            TamperedJournalError: it isn't an entry in the form that seamark writes.
+        """
         try:
             body = json.loads(data)
             check_format(ENTRY_FORMAT, body, where=where)
@@ -102,7 +108,7 @@ class Entry:
 
 
 def check_chain(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Give the entries of one change back if each follows from the one before it; else name the first that does not."""
+    """Return the entries of one change if each follows from the previous one; else name the first that doesn't."""
     checked: list[Entry] = []
     for entry in entries:
         expected_number = len(checked)
@@ -123,9 +129,109 @@ def check_chain(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     return tuple(checked)
 
 
+# Functions that all journals share, wherever they store their entries.
+
+# How many changes are named if a shortened ID matches several.
+_SHOWN_CANDIDATES = 5
+
+
+def is_change_id(text: str) -> bool:
+    """Return whether this can be a change ID, and so a file name."""
+    return len(text) == LENGTH and text.isascii() and text.isalnum() and text == text.upper()
+
+
+def parse_change_id(change: str) -> str:
+    """Return an ID as it is stored; it may be shortened.
+
+    Raises:
+        UsageError: it is not an ID.
+    """
+    wanted = change.strip().upper()
+    if not wanted.isascii() or not wanted.isalnum() or len(wanted) > LENGTH:
+        raise UsageError(f"{change!r} is no change id", hint="seamark journal list shows the ids")
+    return wanted
+
+
+def choose_change(change: str, found: Sequence[str]) -> str:
+    """Return the one change that a shortened ID matches.
+
+    Raises:
+        UsageError: it matches several changes.
+        NotFoundError: it matches none.
+    """
+    if not found:
+        raise build_not_found(change)
+    if len(found) > 1:
+        shown = ", ".join(found[:_SHOWN_CANDIDATES])
+        more = f" and {len(found) - _SHOWN_CANDIDATES} more" if len(found) > _SHOWN_CANDIDATES else ""
+        raise UsageError(f"{change} fits {len(found)} changes", cause=f"{shown}{more}", hint="give more letters")
+    return found[0]
+
+
+def build_not_found(change: str) -> NotFoundError:
+    """Build the error for a change that isn't in the journal."""
+    return NotFoundError(f"the journal has no change {change}", hint="seamark journal list", context={"change": change})
+
+
+def find_hold(entries: Sequence[Entry]) -> Entry:
+    """Return the entry by which the current holder got the change: the newest `taken`, else the `open`."""
+    return next((entry for entry in reversed(entries) if entry.kind is EntryKind.TAKEN), entries[0])
+
+
+def find_nonce(entries: Sequence[Entry]) -> str:
+    """Return the nonce of the current holder."""
+    return str(find_hold(entries).body.get("nonce", ""))
+
+
+def build_entries(
+    change: str,
+    bodies: Iterable[tuple[EntryKind, Mapping[str, Any]]],
+    *,
+    by: str,
+    at: str,
+    after: Entry | None = None,
+) -> list[Entry]:
+    """Build the next entries of a change as they will be read later. They share nothing with the caller's bodies."""
+    built: list[Entry] = []
+    for kind, body in bodies:
+        number = after.number + 1 if after else 0
+        previous = after.hash if after else NO_HASH
+        entry = Entry(change, number=number, kind=kind, at=at, by=by, body=body, previous=previous)
+        try:
+            after = Entry.from_bytes(entry.to_bytes())
+        except (TypeError, ValueError, RecursionError, TamperedJournalError) as error:
+            raise UsageError(f"entry {number} of change {change} can't be written as JSON", cause=str(error)) from None
+        built.append(after)
+    return built
+
+
+def build_opening_entry(opening: Opening) -> Entry:
+    """Build the `open` entry of a change."""
+    body = {**opening.body, "title": opening.title, "locks": list(opening.locks), "nonce": opening.nonce}
+    return build_entries(opening.change, [(EntryKind.OPEN, body)], by=opening.by, at=opening.at)[0]
+
+
+def check_appendable(last: Entry, *, failure: str) -> None:
+    """Refuse another entry after the last one; `failure` is the error of an earlier append."""
+    if failure:
+        raise JournalError(
+            f"change {last.change} can't be written any more by this process",
+            cause=f"earlier: {failure}",
+            hint=f"seamark journal resume {last.change}",
+            context={"change": last.change},
+        )
+    if last.kind is EntryKind.CLOSE:
+        raise UsageError(f"change {last.change} is closed; it takes no more entries")
+
+
+def format_timestamp(now: float) -> str:
+    """Return a time, in seconds since the epoch, in UTC and ISO 8601."""
+    return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a change stands, as its newest entry says. `spec` is the spec that its plan came from, if it did."""
+    """The state of a change according to its newest entry. `spec` is the spec that its plan was built from, if any."""
 
     change: str
     title: str
@@ -141,15 +247,35 @@ class Head:
     ending: str = ""
     spec: str = ""
 
+    @classmethod
+    def build(cls, entries: Sequence[Entry], **others: str) -> Self:
+        """Build the head of a change. `by` is its current holder, which may have taken the change over."""
+        first, last, hold = entries[0], entries[-1], find_hold(entries)
+        return cls(
+            change=first.change,
+            title=str(first.body.get("title", "")),
+            by=hold.by,
+            opened_at=first.at,
+            last_at=last.at,
+            last_kind=last.kind,
+            last_number=last.number,
+            last_hash=last.hash,
+            locks=tuple(first.body.get("locks", ())),
+            nonce=find_nonce(entries),
+            ending=str(last.body.get("ending", "")) if last.kind is EntryKind.CLOSE else "",
+            spec=find_spec(first.body),
+            **others,
+        )
+
     @property
     def is_open(self) -> bool:
-        """Whether the change has not been closed."""
+        """Whether the change is still open."""
         return self.last_kind is not EntryKind.CLOSE
 
 
 @dataclass(frozen=True, slots=True)
 class OpenChange:
-    """What is left to do of a change that isn't finished, and on which clusters.
+    """The remaining steps of a change that isn't finished, and its clusters.
 
     `restores` are the steps that run in any case, such as restoring a connector's state: closing the change runs them.
     """
@@ -167,7 +293,7 @@ class OpenChange:
 
 
 def find_spec(opened: Mapping[str, Any]) -> str:
-    """The id of the spec that a change came from, told by the body of its `open` entry; "" where there is none."""
+    """Return the ID of the spec that a change was built from, from the body of its `open` entry; "" without one."""
     plan = opened.get("plan")
     spec = plan.get("spec") if isinstance(plan, Mapping) else None
     return str(spec.get("id", "")) if isinstance(spec, Mapping) else ""
@@ -182,8 +308,8 @@ class KeyRecord:
     """The key of a journal, as the journal stores it.
 
     `by` recorded it at the time `at`. `signature` is made with the key itself. After a rotation, `previous` is the
-    fingerprint of the key before it, and `previous_signature` is made with that one: a holder of the previous key can
-    check that another holder of it rotated the key.
+    fingerprint of the key before it, and `previous_signature` is made with that key, so that a holder of the previous
+    key can verify that another holder of it rotated the key.
     """
 
     fingerprint: str
@@ -195,7 +321,7 @@ class KeyRecord:
 
     @property
     def signed_text(self) -> str:
-        """What both signatures are made over. The first word keeps it apart from the text of an entry."""
+        """The text that both signatures cover. The first word distinguishes it from the text of an entry."""
         return json.dumps(["journal-key", self.fingerprint, self.previous, self.by, self.at], ensure_ascii=False)
 
     def to_bytes(self) -> bytes:
@@ -205,7 +331,7 @@ class KeyRecord:
 
 
 def parse_key_record(data: bytes, *, where: str) -> KeyRecord:
-    """Return a stored record. `where` is its location, for errors.
+    """Parse a stored record. `where` is its location, for errors.
 
     Raises:
         FormatVersionError: it has another format version.
@@ -232,10 +358,10 @@ def _build_unreadable(where: str) -> TamperedJournalError:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What the first entry of a change says. `nonce` is new for each holder: it names this hold of the locks.
+    """The content of the first entry of a change. `nonce` is new for each holder and identifies this hold of the locks.
 
-    `body` is written into the `open` entry beside locks and nonce: the plan, the actor, what the change undoes. `key`
-    is the key that signs the change: it must be the journal's, and is recorded where the journal has none yet.
+    `body` is written to the `open` entry together with locks and nonce: the plan, the actor, what the change undoes.
+    `key` is the key that signs the change: it must be the journal's, and is recorded if the journal has none yet.
     """
 
     change: str
@@ -249,39 +375,39 @@ class Opening:
 
 
 class JournalWriter(Protocol):
-    """The hold of one change's locks, and the pen of its entries."""
+    """Holds the locks of one change and writes its entries."""
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """Every entry of the change, the ones before a take-over too."""
+        """Every entry of the change, including those before a takeover."""
         ...
 
     def append(self, kind: EntryKind, body: Mapping[str, Any]) -> Entry:
         """Write one entry; it is durable when this returns.
 
         Raises:
-            FencedError: somebody took the change over; nothing was written.
-            JournalError: the entry could not be written, or it is unknown whether it was. No further act is allowed.
+            FencedError: another process took the change over; nothing was written.
+            JournalError: the entry wasn't written, or it is unknown whether it was. No further request is allowed.
         """
         ...
 
     def append_all(self, entries: Sequence[tuple[EntryKind, Mapping[str, Any]]]) -> tuple[Entry, ...]:
-        """Write several entries in one go: all of them are durable when this returns. Raises as `append` does.
+        """Write several entries in one operation: all of them are durable when this returns. Raises as `append` does.
 
-        Where it fails, some of them may be written, from the first on.
+        If it fails, some of them may be written, starting with the first.
         """
         ...
 
     def measure_age(self, number: int) -> float:
-        """Return the seconds that certainly passed from an entry of a previous holder to the takeover.
+        """Return the seconds that have certainly passed between an entry of a previous holder and the takeover.
 
-        They are measured by a clock of the journal itself, never by that of the previous holder; 0.0 where the journal
-        has none.
+        They are measured by a clock of the journal itself, never by that of the previous holder; 0.0 if the journal has
+        no clock.
         """
         ...
 
     def release(self) -> None:
-        """Give the locks back. After a `close` entry the change is over; without one it stays open, to be resumed."""
+        """Release the locks. After a `close` entry the change has ended; without one it stays open, to be resumed."""
         ...
 
 
@@ -292,11 +418,11 @@ class JournalPort(Protocol):
         """Take the locks in sorted order and write the `open` entry.
 
         A lock conflicts with the same lock, and `connect.GROUP` with every lock of that Connect cluster's connectors:
-        those carry it as the part behind `@` (see `changes/locks.py`).
+        those contain it as the part after `@` (see `changes/locks.py`).
 
         Raises:
             RefusedError: the journal has another key than the opening.
-            LockedError: an open change of somebody else holds a lock that conflicts. Nothing was pre-empted.
+            LockedError: an open change of another process has a conflicting lock. No lock was taken over.
             JournalError: the journal can't be written.
         """
         ...
@@ -306,28 +432,32 @@ class JournalPort(Protocol):
     ) -> JournalWriter:
         """Take an open change over: fence its holder, write a `taken` entry with the new nonce.
 
-        With `expected_nonce`, refuse (LockedError) unless the present holder's nonce is that one.
+        With `expected_nonce`, refuse (LockedError) unless the current holder has that nonce.
         """
         ...
 
     def read(self, change: str) -> tuple[Entry, ...]:
-        """Every entry of a change, its chain checked. NotFoundError if there is none. An id may be shortened."""
+        """Read every entry of a change and check the hash chain. An ID may be shortened.
+
+        Raises:
+            NotFoundError: there is no such change.
+        """
         ...
 
     def heads(self, *, limit: int | None = None) -> tuple[Head, ...]:
-        """Changes, the newest first."""
+        """Return changes, the newest first."""
         ...
 
     def open_heads(self) -> tuple[Head, ...]:
-        """Every change that is still open. Cheap: it must not read the whole journal."""
+        """Return every change that is still open. Cheap: it must not read the whole journal."""
         ...
 
     def read_key(self) -> KeyRecord | None:
-        """Return the record of the journal's key; None where none was recorded yet."""
+        """Return the record of the journal's key; None if none was recorded yet."""
         ...
 
     def record_key(self, record: KeyRecord) -> None:
-        """Record the journal's key, while no change can begin. Does nothing where it is recorded already.
+        """Record the journal's key while no change can begin. Does nothing if it is already recorded.
 
         Raises:
             RefusedError: the journal's key isn't `record.previous`.
@@ -336,28 +466,28 @@ class JournalPort(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         ...
 
 
-# The time in an entry is that of the writer's wall clock, which may be off by hours. Two other clocks can be used:
-# the clock of the machine since its start, where the same machine resumes the change, and the clock of the brokers,
-# which give the heads of the Kafka journal their times. Without either, an entry counts as written at the takeover,
-# and the process that resumes the change waits the whole time.
+# The time in an entry comes from the writer's wall clock, which may be off by hours. Two other clocks can be used: the
+# machine's clock since its start, if the same machine resumes the change, and the brokers' clock, which sets the times
+# of the heads in the Kafka journal. Without either, an entry counts as written at the takeover, and the process that
+# resumes the change waits the whole time.
 
 _KEY = "clock"
 
 
 def build_mark(actor: Actor) -> dict[str, Any]:
-    """Return what an entry holds of the time at which it is written, for a process of the same machine."""
+    """Return the clock mark that an entry stores for processes of the same machine."""
     mark = actor.mark()
     return {} if mark is None else {_KEY: mark.to_dict()}
 
 
 def find_latest_write(entry: Entry, writer: JournalWriter, actor: Actor, *, taken_at: float, now: float) -> float:
-    """Return when an entry was written at the latest, on the clock of this process.
+    """Return the latest time at which an entry can have been written, on the clock of this process.
 
-    `taken_at` is when this process had taken the change over, and `now` the present time, both on that clock.
+    `taken_at` is when this process took the change over, and `now` is the current time, both on that clock.
     """
     mark = actor.mark()
     age = 0.0 if mark is None else mark.measure_since(ClockMark.from_dict(entry.body.get(_KEY)))

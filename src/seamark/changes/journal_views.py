@@ -1,4 +1,4 @@
-"""The journal: changes as a list, and one of them entry by entry."""
+"""Views of the journal: the list of changes, one change with its entries, its setup and its key."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ CHANGE_LISTING: Listing[Head] = Listing(
 
 
 def render_entry(entry: Entry) -> str:
-    """What one entry says, in a few words."""
+    """Format the content of one entry in a few words."""
     body = entry.body
     if entry.kind is EntryKind.OPEN:
         locks = ", ".join(map(str, body.get("locks", ())))
@@ -91,12 +91,12 @@ ENTRIES: Listing[Entry] = Listing(
 
 
 def build_changes_view(heads: Sequence[Head], *, only_open: bool = False) -> View[Head]:
-    """Changes, the newest first."""
+    """Build the view of changes, the newest first."""
     return View(CHANGE_LISTING, heads, empty="no change is open" if only_open else "no changes yet")
 
 
 def build_entries_view(entries: Sequence[Entry]) -> View[Entry]:
-    """One change with every entry."""
+    """Build the view of one change with every entry."""
     return View(
         ENTRIES,
         entries,
@@ -132,7 +132,7 @@ def _is_open(entries: Sequence[Entry]) -> bool:
 
 
 def _show_intent(before: Any, after: Any) -> str:
-    """Two images in a few words: of configs only what differs, anything else as it is."""
+    """Format two images in a few words: for configs only the differing keys, anything else completely."""
     old, new = _find_config(before), _find_config(after)
     if old is not None and new is not None:
         changed = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
@@ -170,7 +170,7 @@ SETUP_LISTING: Listing[SetupItem] = Listing(
 
 
 def build_setup_view(setup: JournalSetup) -> View[SetupItem]:
-    """The journal of a context before it is made."""
+    """Build the view of a context's journal before it is created."""
     return View(
         SETUP_LISTING,
         setup.items,
@@ -200,7 +200,7 @@ ROTATION: Listing[KeyRotation] = Listing(
 
 
 def build_rotation_view(rotation: KeyRotation) -> View[KeyRotation]:
-    """The rotation of a journal's key, before it is done."""
+    """Build the view of a key rotation before it is done."""
     return View(ROTATION, (rotation,), lines=lambda _screen: _build_rotation_lines(rotation))
 
 

@@ -1,8 +1,8 @@
 """The keys of a context: from the setting `journal_key`, else from a key file of the user.
 
-Both hold one key per line. The first one seals and signs; the others were the journal's key before a rotation and only
-check what was written then. All contexts of a user share one key file until the key of a journal is rotated: then the
-context gets a file of its own, because the other journals still have the shared key.
+Both contain one key per line. The first key seals and signs; the others were the journal's key before a rotation and
+only verify what was written then. All contexts of a user share one key file until the key of a journal is rotated: then
+the context gets its own file, because the other journals still use the shared key.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def find_record(journal: JournalPort) -> KeyRecord | None:
-    """Return the record of the journal's key; None where the journal isn't set up, or has no key yet."""
+    """Return the record of the journal's key; None if the journal isn't set up, or has no key yet."""
     try:
         return journal.read_key()
     except NotFoundError:
@@ -38,7 +38,7 @@ def find_record(journal: JournalPort) -> KeyRecord | None:
 
 
 def check_key(journal: JournalPort, keys: Keys) -> None:
-    """Refuse another key than the journal's. In a journal without a record, the first change records its key.
+    """Refuse a key other than the journal's. In a journal without a key record, the first change records its key.
 
     Raises:
         RefusedError: the journal has another key.
@@ -54,7 +54,7 @@ def check_key(journal: JournalPort, keys: Keys) -> None:
 
 
 def build_other_key(record: KeyRecord, keys: Keys) -> RefusedError:
-    """Return the error for a context with another key than the journal's: it explains how to get the right one."""
+    """Build the error for a context with a key other than the journal's, with instructions to get the right one."""
     ring, new = keys.read(), keys.read_next()
     message = "the journal has another key than this context; no changes were made"
     hint = (
@@ -80,7 +80,7 @@ def build_other_key(record: KeyRecord, keys: Keys) -> RefusedError:
 
 
 def build_key_item(journal: JournalPort, keys: Keys) -> tuple[SetupItem, str]:
-    """Return the key as a part of the journal's setup, and a warning where the journal has another one."""
+    """Return the key as a part of the journal's setup, and a warning if the journal has another one."""
     record, ring = find_record(journal), keys.find()
     if record is not None and (ring is None or ring.current.fingerprint != record.fingerprint):
         error = build_other_key(record, keys)
@@ -91,7 +91,7 @@ def build_key_item(journal: JournalPort, keys: Keys) -> tuple[SetupItem, str]:
 
 
 def record_first_key(journal: JournalPort, keys: Keys, actor: Actor) -> str:
-    """Record the key of a journal that has none. Returns what was recorded; "" where the journal has its key."""
+    """Record the key of a journal that has none. Return what was recorded; "" if the journal already has a key."""
     if journal.read_key() is not None:
         return ""
     key = keys.read().current
@@ -133,10 +133,11 @@ def read_rotation(journal: JournalPort, keys: Keys, *, context: str) -> KeyRotat
 
 
 def rotate_key(journal: JournalPort, keys: Keys, actor: Actor, *, context: str) -> KeyRotation:
-    """Give the journal another key, or finish a rotation that was interrupted.
+    """Rotate the journal's key, or finish an interrupted rotation.
 
-    The new key is on the disk before the journal has its fingerprint, and becomes the current key after that. Until
-    then the journal's key and the current one are the same, so that a process that ends here leaves all as it was.
+    The new key is on disk before the journal has its fingerprint, and becomes the current key after that. Until then
+    the journal's key and the current one are the same, so that a process that ends in between leaves everything as it
+    was.
 
     Raises:
         RefusedError, LockedError: see `read_rotation`, or another process was faster.
@@ -156,14 +157,14 @@ def rotate_key(journal: JournalPort, keys: Keys, actor: Actor, *, context: str) 
 
 
 def _find_pair(rotation: KeyRotation, keys: Keys) -> tuple[SealKey, SealKey]:
-    """Return the journal's key and the one that takes its place."""
+    """Return the journal's key and the key that replaces it."""
     ring = keys.read()
     previous = ring.find_previous(rotation.previous)
     return (previous, ring.current) if previous is not None else (ring.current, keys.make_next())
 
 
 _KEY = re.compile(r"[0-9a-f]{64}")
-# Shorter keys could be guessed from a seal of a known value.
+# A shorter key could be guessed from the seal of a known value.
 _SHORTEST_KEY = 16
 
 
@@ -175,7 +176,7 @@ class Keys:
         self._ring: KeyRing | None = None
 
     def read(self) -> KeyRing:
-        """Return the keys. A key file that isn't there is created.
+        """Return the keys. A missing key file is created.
 
         Raises:
             ConfigurationError: a key can't be read, or others can read it.
@@ -184,12 +185,12 @@ class Keys:
         return self._ring
 
     def find(self) -> KeyRing | None:
-        """Return the keys; None where the key file isn't there yet."""
+        """Return the keys; None if the key file doesn't exist yet."""
         return self.read() if self.is_setting or self.file.exists() else None
 
     @property
     def is_setting(self) -> bool:
-        """Whether the context names the key, so that seamark can't write it."""
+        """Whether the context sets the key, so that seamark can't write it."""
         return self._settings.key is not None
 
     @property
@@ -207,14 +208,14 @@ class Keys:
         return "the setting journal_key" if self.is_setting else str(self.file)
 
     def read_next(self) -> SealKey | None:
-        """Return the new key of a rotation that isn't finished; None where there is none."""
+        """Return the new key of an unfinished rotation; None if there is none."""
         path = _next_file(self._settings)
         return _read_key_file(path).current if not self.is_setting and path.exists() else None
 
     def make_next(self) -> SealKey:
-        """Return the new key of a rotation. It is on the disk, and stays the same until the rotation is finished.
+        """Return the new key of a rotation. It is on disk, and stays the same until the rotation is finished.
 
-        It is never replaced by another one, because the journal may have its fingerprint already.
+        It is never replaced by another one, because the journal may already have its fingerprint.
         """
         path = _next_file(self._settings)
         with _explain(path):
@@ -223,15 +224,16 @@ class Keys:
         return _read_key_file(path).current
 
     def promote_next(self) -> None:
-        """Make the new key of a rotation the current one, in one rename, with all present keys after it.
+        """Make the new key of a rotation the current one, in one rename, followed by all present keys.
 
-        Where the new key isn't there any more, another process has done so.
+        If the new key no longer exists, another process has already done this.
         """
         path = _next_file(self._settings)
         present = read_keys(self._settings).keys
         with _explain(path), suppress(FileNotFoundError):
             path.stat()
-            # The key file may have got further keys since the new key was made, such as those of a colleague.
+            # Further keys, such as those of a colleague, may have been added to the key file since the new key was
+            # created.
             new = _read_key_file(path).current
             kept = (key for key in present if key != new)
             _write(path, [new.key, *(key.key for key in kept)], is_new=False)
@@ -241,11 +243,11 @@ class Keys:
 
 
 def read_keys(settings: JournalSettings) -> KeyRing:
-    """Return the keys that the context names, else those of the user's key file, which is created if it isn't there.
+    """Return the keys that the context sets, else those of the user's key file, which is created if missing.
 
     Raises:
         ConfigurationError: a key can't be read, or others can read it.
-        InvalidSettingError: the context names a key that is too short.
+        InvalidSettingError: the context sets a key that is too short.
     """
     if settings.key is None:
         path = _find_key_file(settings)
@@ -261,12 +263,12 @@ def read_keys(settings: JournalSettings) -> KeyRing:
             hint="make one: openssl rand -hex 32",
             context={"setting": "journal_key"},
         )
-    # What a key file holds is the same key in the setting, so that it can be shared by copying it.
+    # The setting accepts the content of a key file, so that a key can be shared by copying it.
     return _build_ring([bytes.fromhex(text) if _KEY.fullmatch(text) else text.encode() for text in texts])
 
 
 def _find_key_file(settings: JournalSettings) -> Path:
-    """Return the context's own key file, which a rotation makes, else the one that the user's contexts share."""
+    """Return the context's own key file, created by a rotation, else the one that the user's contexts share."""
     return settings.own_key_file if settings.own_key_file.exists() else settings.key_file
 
 
@@ -294,7 +296,7 @@ def _build_ring(keys: Sequence[bytes]) -> KeyRing:
 
 
 def _write(path: Path, keys: Sequence[bytes], *, is_new: bool = True) -> None:
-    """Write a key file, whole or not at all. Of two processes that create it, the second takes the first one's file."""
+    """Write a key file atomically. If two processes create it, the second one uses the file of the first."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -315,7 +317,7 @@ def _write(path: Path, keys: Sequence[bytes], *, is_new: bool = True) -> None:
 
 @contextmanager
 def _explain(path: Path) -> Iterator[None]:
-    """Turn an error of the file system into one that names the key file."""
+    """Convert an error of the file system into one that names the key file."""
     try:
         yield
     except OSError as error:

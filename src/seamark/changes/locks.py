@@ -1,4 +1,4 @@
-"""Names of locks: the thing that is locked, not the name that a context gives it.
+"""Names of locks. A lock is named after the locked resource itself, not after its name in a context.
 
     group.GROUP@WORKERS        a sink's consumer group
     source.WORKERS/NAME        a source connector: its offsets and its state
@@ -8,8 +8,9 @@
     plan.ID                    a saved plan
     file.HOST/PATH             the offset file of a standalone worker
 
-WORKERS is the worker group of a Connect cluster (`Identities.find_scope`). A lock of the whole cluster excludes what
-belongs to it. Every part is percent-encoded, `/` and `@` included, so that no name can pass for another one's lock.
+WORKERS is the worker group of a Connect cluster (`Identities.find_scope`). The lock of a whole Connect cluster
+conflicts with the locks of its connectors, sink groups and loggers. Every part is percent-encoded, including `/` and
+`@`, so that different resources never share a lock name.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def pipeline_lock(name: str) -> str:
 
 
 def plan_lock(plan: str) -> str:
-    """Return the lock of a saved plan: it is applied once."""
+    """Return the lock of a saved plan, which ensures that the plan is applied only once."""
     return f"plan.{_encode(plan)}"
 
 
@@ -51,7 +52,10 @@ def find_pipeline(lock: str) -> str | None:
 
 
 def file_lock(path: str, *, host: str) -> str:
-    """Return the lock of a standalone worker's offset file. A journal in Kafka serves many machines."""
+    """Return the lock of a standalone worker's offset file.
+
+    The name includes the host, because a journal in Kafka serves many machines.
+    """
     return f"file.{_encode(host)}/{_encode(path)}"
 
 
@@ -66,7 +70,7 @@ def loggers_lock(workers: str) -> str:
 
 
 def base_name(lock: str) -> str:
-    """Return the name of the thing alone, as the transactional.id and the lock file carry it."""
+    """Return the lock's name without the Connect cluster, for the transactional.id and the lock file's name."""
     return lock.partition("@")[0]
 
 
@@ -82,7 +86,7 @@ def _covers(cluster: str, inner: str) -> bool:
 
 
 def _find_workers(lock: str) -> str | None:
-    """Return the Connect cluster that a thing belongs to; None for a thing of no cluster."""
+    """Return the Connect cluster that a locked resource belongs to; None if it belongs to none."""
     if lock.startswith(_GROUP):
         return lock.partition("@")[2] or None
     if lock.startswith(_SOURCE):

@@ -1,4 +1,4 @@
-"""Who is told how a change goes."""
+"""Outcomes of steps and changes, and the progress interface that reports them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Outcome(StrEnum):
 
 
 GOOD = frozenset({Outcome.DONE, Outcome.NOTHING_TO_DO})
-# The running system may be in between: the change stays open until somebody resumes or undoes it.
+# The running system may be in an intermediate state: the change stays open until it is resumed or undone.
 UNSETTLED = frozenset({Outcome.UNKNOWN, Outcome.FOREIGN})
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """How one step ended. `error` says why it is not done, `note` what one that only looks has seen."""
+    """How one step ended. `error` is the reason if it isn't done, `note` what a check has found."""
 
     number: int
     kind: str
@@ -54,39 +54,39 @@ class ChangeResult:
 
     @property
     def is_done(self) -> bool:
-        """Whether every step did what it should."""
+        """Whether every step succeeded."""
         return self.ending is Ending.DONE
 
     @property
     def failures(self) -> Mapping[str, SeamarkError]:
-        """Every step that failed, by its subject."""
+        """The error of every failed step, by its subject."""
         return {step.subject: step.error for step in self.steps if step.error is not None}
 
 
 def build_ending(steps: tuple[StepResult, ...], *, left: bool) -> Ending:
-    """How a change with these step results ends when it is closed; `left` says whether steps were left out."""
+    """Return how a change with these results ends when it is closed; `left` is set if steps were not run."""
     if not left and all(step.outcome in GOOD for step in steps):
         return Ending.DONE
     return Ending.PARTLY if any(step.outcome is Outcome.DONE for step in steps) else Ending.FAILED
 
 
 class Progress(Protocol):
-    """Told as a change goes on. The terminal and the web each have one."""
+    """Receives the progress of a change. The terminal and the web interface each have one."""
 
     def opened(self, change: str, *, steps: int) -> None:
-        """The change has its id and its locks."""
+        """Report that the change has its ID and its locks."""
         ...
 
     def begun(self, number: int, words: str) -> None:
-        """A step begins."""
+        """Report that a step begins."""
         ...
 
     def waiting(self, words: str) -> None:
-        """Something is waited for."""
+        """Report what seamark is waiting for."""
         ...
 
     def ended(self, result: StepResult) -> None:
-        """A step ended."""
+        """Report that a step ended."""
         ...
 
 
@@ -94,22 +94,22 @@ class SilentProgress:
     """A `Progress` that shows nothing."""
 
     def opened(self, change: str, *, steps: int) -> None:
-        """Nobody is told."""
+        """Ignore the event."""
 
     def begun(self, number: int, words: str) -> None:
-        """Nobody is told."""
+        """Ignore the event."""
 
     def waiting(self, words: str) -> None:
-        """Nobody is told."""
+        """Ignore the event."""
 
     def ended(self, result: StepResult) -> None:
-        """Nobody is told."""
+        """Ignore the event."""
 
 
 class Guarded:
-    """Tells another one, and goes on if that one can't write: a closed terminal must not break a change in two.
+    """Forwards progress to another `Progress`, and ignores write errors: a closed terminal must not interrupt a change.
 
-    It tells one thing at a time, whichever lane it comes from.
+    Events of parallel step sequences are forwarded one at a time.
     """
 
     def __init__(self, inner: Progress) -> None:
@@ -117,21 +117,21 @@ class Guarded:
         self._turn = threading.Lock()
 
     def opened(self, change: str, *, steps: int) -> None:
-        """Tell that the change has its id."""
+        """Report that the change has its ID."""
         with self._turn, suppress(OSError):
             self._inner.opened(change, steps=steps)
 
     def begun(self, number: int, words: str) -> None:
-        """Tell that a step begins."""
+        """Report that a step begins."""
         with self._turn, suppress(OSError):
             self._inner.begun(number, words)
 
     def waiting(self, words: str) -> None:
-        """Tell what is waited for."""
+        """Report what seamark is waiting for."""
         with self._turn, suppress(OSError):
             self._inner.waiting(words)
 
     def ended(self, result: StepResult) -> None:
-        """Tell how a step ended."""
+        """Report how a step ended."""
         with self._turn, suppress(OSError):
             self._inner.ended(result)

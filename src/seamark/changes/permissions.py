@@ -1,4 +1,4 @@
-"""Permissions of a context: the principal of this process, its roles, and the check of services."""
+"""Permissions of a context: the principal of this process, its roles, and the permission checks of services."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_SHOWN = 10
 def find_principal(context: Context) -> str:
     """Return the principal as the brokers name it: the SASL user, else the subject of the TLS certificate.
 
-    Without both, the user of the REST API; `User:ANONYMOUS` where there is none either.
+    Without either, it is the user of the REST API, or `User:ANONYMOUS` if there is none.
     """
     values = context.kafka.values
     if "sasl.username" in values:
@@ -38,7 +38,7 @@ def build_access(context: Context) -> Access:
 
 
 def permits(permission: Permission) -> Callable[[F], F]:
-    """Declare what a role must allow for a service of the fleet, and check it whenever the service is asked for."""
+    """Declare the permission that a service of the fleet requires, and check it whenever the service is accessed."""
 
     def declare(function: F) -> F:
         @wraps(function)
@@ -53,7 +53,7 @@ def permits(permission: Permission) -> Callable[[F], F]:
 
 
 def check_permission(access: Access, permission: Permission, *, doing: str) -> None:
-    """Refuse something that concerns no single resource.
+    """Refuse an operation that isn't about a single resource.
 
     Raises:
         PermissionDeniedError: no role allows it, or the context is read-only.
@@ -63,7 +63,7 @@ def check_permission(access: Access, permission: Permission, *, doing: str) -> N
 
 
 def build_denied(doing: str, denied: tuple[str, ...]) -> PermissionDeniedError:
-    """Return the error for something that no role allows."""
+    """Build the error for an operation that no role allows."""
     more = len(denied) - _MOST_SHOWN
     is_read_only = all("read-only" in one for one in denied)
     return PermissionDeniedError(

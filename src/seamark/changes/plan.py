@@ -28,15 +28,15 @@ FORMAT_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be done, in order, to which context.
+    """The actions to apply, in order, to one context.
 
-    `actions` are what the plan is made of. `steps` and `locks` are derived from them when the plan is prepared
-    (`planner.prepare`): the journal holds them, so that a resume derives nothing again, and a plan file does not.
-    `step_counts` says how many of the steps belong to each action. `preconditions` are what was seen when the plan was
-    created. `notes` are sentences for the reader. `undoes` is the change that this plan takes back, if it does. `spec`
-    says whose connectors these are, where the plan came from a spec: see `specs/ownership.py`. `identity` says which
-    clusters the plan is for; `context` is only the name under which its author knew them. `id` is that of a saved plan
-    in the journal; "" where the plan was never saved, or is a proposal.
+    `actions` are the contents of the plan. `steps` and `locks` are derived from them when the plan is prepared
+    (`planner.prepare`). The journal stores the derived values, so that a resume derives nothing again; a plan file
+    doesn't. `step_counts` is the number of steps of each action. `preconditions` are the facts observed when the plan
+    was created. `notes` are sentences for the reader. `undoes` is the change that this plan undoes, if any. If the plan
+    was built from a spec, `spec` says which connectors that spec owns, see `specs/ownership.py`. `identity` identifies
+    the clusters that the plan is for; `context` is only the name its author used for them. `id` is the ID of a saved
+    plan in the journal, and "" for a plan that was never saved or is a proposal.
     """
 
     title: str
@@ -60,7 +60,7 @@ class Plan:
         return not self.steps and not self.actions
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as the journal holds it, with its format version."""
+        """Return the plan as the journal stores it, with its format version."""
         return {
             **self._build_header(),
             "locks": list(self.locks),
@@ -69,12 +69,12 @@ class Plan:
         }
 
     def to_file(self) -> dict[str, Any]:
-        """Return the plan as a file holds it: only what can't be derived, and a hash that reveals an edit."""
+        """Return the plan as a file stores it: only what can't be derived, and a hash that reveals edits."""
         return {**self._build_header(), "sha256": self.sha256}
 
     @property
     def sha256(self) -> str:
-        """The hash of what a file holds."""
+        """The hash of the file's content."""
         return _hash(self._build_header())
 
     def _build_header(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, where: str = "the plan") -> Plan:
-        """Read what `to_dict` returned. `where` is its location, for errors.
+        """Build the plan from what `to_dict` returned. `where` is its location, for errors.
 
         Raises:
             FormatVersionError: the plan has another format.
@@ -122,7 +122,7 @@ class Plan:
         return plan
 
     def _has_own_steps(self) -> bool:
-        """Return whether each step belongs to an action: as many as are counted, each in the sequence of its action."""
+        """Return whether the steps match the actions: the counted number of steps, each in its action's sequence."""
         counts = self.step_counts
         if any(type(count) is not int or count < 0 for count in counts):
             return False
@@ -133,7 +133,7 @@ class Plan:
 
     @classmethod
     def from_file(cls, data: Mapping[str, Any], *, where: str = "the plan") -> Plan:
-        """Read what `to_file` returned. `where` is its location, for errors.
+        """Build the plan from what `to_file` returned. `where` is its location, for errors.
 
         Raises:
             FormatVersionError: the plan has another format.
@@ -141,7 +141,7 @@ class Plan:
         """
         body = {key: value for key, value in data.items() if key != "sha256"}
         plan = cls.from_dict(body, where=where)
-        # Of the plan as well: steps, locks and unknown fields are in the hash of the content only.
+        # Compare with the plan's own hash as well: steps, locks and unknown fields are only in the hash of the content.
         if {data.get("sha256"), _hash(body)} != {plan.sha256}:
             raise RefusedError(
                 "the plan file was edited; no changes were made",
@@ -159,15 +159,15 @@ def _read_precondition(data: Any) -> Precondition:
 
 def _hash(body: Mapping[str, Any]) -> str:
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    # A file may hold half of a surrogate pair, which is refused elsewhere.
+    # A file may contain an unpaired surrogate, which is refused elsewhere.
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-# A plan for ten thousand connectors of fifty keys has some 20 MB.
+# A plan for ten thousand connectors with fifty keys each has about 20 MB.
 _LARGEST_BYTES = 64 * 1024 * 1024
-# More than any fleet that seamark is built for: a hostile file must end in a refusal, not in a full memory.
+# More than any fleet that seamark is built for: a hostile file must be refused, not fill the memory.
 _MOST = {"actions": 50_000, "preconditions": 200_000, "notes": 50_000}
-# A query or a schema in a config has some hundred kB.
+# A query or a schema in a config has a few hundred kB.
 _LONGEST_TEXT = 1 << 20
 _LONGEST_HEADER = 10_000
 # Files are the only compressed content: each may grow to 64 MiB, and a plan changes the file of one worker.
@@ -176,12 +176,12 @@ _FILE_KIND = "write-offset-file"
 
 
 def write_plan_file(plan: Plan, path: Path) -> None:
-    """Write the plan; a file that is there is replaced."""
+    """Write the plan to a file. An existing file is replaced."""
     write_private(json.dumps(plan.to_file(), indent=2, ensure_ascii=False) + "\n", path, what="the plan")
 
 
 def write_private(text: str, path: Path, *, what: str) -> None:
-    """Write a text into a file that is its owner's alone. `what` names it in an error."""
+    """Write text to a file that only its owner can access. `what` names it in an error."""
     try:
         write_atomically(text.encode(), path.expanduser().absolute(), mode=PRIVATE)
     except OSError as error:
@@ -193,14 +193,15 @@ def write_private(text: str, path: Path, *, what: str) -> None:
 
 
 def read_plan_file(path: Path) -> Plan:
-    """Read what `write_plan_file` wrote; anything else is refused."""
+    """Read a file that `write_plan_file` wrote; anything else is refused."""
     return _build_plan(read_limited(path, most_bytes=_LARGEST_BYTES, what="a plan"), path)
 
 
 def find_hidden(plan: Plan) -> tuple[str, ...]:
-    """The secrets that a plan does not hold, as `SUBJECT KEY`. Such a plan can't be applied from a file.
+    """Return the secrets that a plan doesn't contain, as `SUBJECT KEY`. Such a plan can't be applied from a file.
 
-    A way back that lacks one is no hindrance: where it is needed, it fails by name, and the new config stays.
+    A rollback step that lacks a secret doesn't prevent this: if the step is needed, it fails with an error that names
+    the secret, and the new config stays.
     """
     if plan.actions:
         return tuple(
@@ -220,7 +221,7 @@ def find_hidden(plan: Plan) -> tuple[str, ...]:
 
 
 def find_masked_keys(plan: Plan) -> tuple[str, ...]:
-    """Return the secrets that a plan lacks because its file doesn't hold them, as `SUBJECT KEY`."""
+    """Return the secrets that a plan lacks because its file doesn't store them, as `SUBJECT KEY`."""
     if not plan.actions:
         return find_hidden(plan)
     return tuple(f"{action.subject} {key}" for action in plan.actions for key in find_masked(action))
@@ -230,7 +231,7 @@ def _build_plan(data: bytes, path: Path) -> Plan:
     problem = ""
     body: Any = None
     try:
-        # Strictly: of a key that is there twice, a person may read the first value, and a parser takes the last.
+        # Parse strictly: if a key occurs twice, a reviewer may read the first value while a parser uses the last.
         body = read_json(data, what=str(path))
         problem = _find_excess(body) if isinstance(body, dict) else "it is not a JSON object"
     except UsageError as error:
@@ -246,7 +247,7 @@ def _build_plan(data: bytes, path: Path) -> Plan:
 
 
 def _find_excess(body: Mapping[str, Any]) -> str:
-    """Return which size of a plan file no plan can have; "" if there is none. Wrong types are refused later."""
+    """Return which limit a plan file exceeds; "" if none. Wrong types are refused later."""
     for name, most in _MOST.items():
         found = body.get(name)
         if isinstance(found, list) and len(found) > most:
@@ -274,12 +275,12 @@ def _is_short(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """What a service would do. Nothing has been changed; `fleet.apply` does it.
+    """The change that a service proposes. No changes have been made; `fleet.apply` applies it.
 
-    `steps` hold the secrets of the configs in memory, the plan does not. `print` shows what a person needs to decide,
-    and a notebook shows it by itself. `drifts` is what was changed outside the spec that the plan came from, and
-    `survey` what was looked at for it. One that `is_saved` came from a file: its text leaves nothing out, because
-    the file may have been edited.
+    `steps` contain the secrets of the configs in memory, the plan doesn't. `print` shows what a user needs to decide,
+    and a notebook displays it automatically. `drifts` are changes made outside the spec that the plan was built from,
+    and `survey` is what planning read. If `is_saved`, the plan came from a file: its text omits nothing, because the
+    file may have been edited.
     """
 
     plan: Plan
@@ -296,7 +297,7 @@ class PlannedChange:
         return self.plan.is_empty
 
     def build_view(self) -> View[Effect]:
-        """The plan for every output format."""
+        """Build the view of the plan for every output format."""
         from seamark.changes.views import build_plan_view  # noqa: PLC0415
 
         return build_plan_view(
@@ -304,14 +305,14 @@ class PlannedChange:
         )
 
     def __str__(self) -> str:
-        """The plan as people read it."""
+        """Return the plan as text for people."""
         from seamark.report.data import OutputFormat  # noqa: PLC0415
         from seamark.report.listing import render_view  # noqa: PLC0415
 
         return render_view(self.build_view(), OutputFormat.TABLE)
 
     def _repr_html_(self) -> str:
-        """The plan as a notebook shows it."""
+        """Return the plan as HTML for notebooks."""
         from seamark.report.listing import render_html  # noqa: PLC0415
 
         return render_html(self.build_view())
@@ -319,7 +320,7 @@ class PlannedChange:
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """A step with its place in the plan: its number, its lane, and what becomes of it after a failure in that lane."""
+    """A step with its number and step sequence (`lane`), and what happens to it after a failure in that sequence."""
 
     number: int
     step: Step
@@ -330,12 +331,12 @@ class PlannedStep:
 
     @property
     def aspect(self) -> str:
-        """What the step's images show: its subject and the side of it."""
+        """What the step's images show: its subject and aspect."""
         return f"{self.step.subject}#{self.step.aspect}"
 
 
 class PlannedSteps(Sequence[PlannedStep]):
-    """The steps of a plan in order, indexed by lane, subject and aspect."""
+    """The steps of a plan in order, indexed by step sequence (lane), subject and aspect."""
 
     def __init__(self, tasks: Iterable[PlannedStep]) -> None:
         self._tasks = tuple(tasks)
@@ -349,35 +350,35 @@ class PlannedSteps(Sequence[PlannedStep]):
     def __iter__(self) -> Iterator[PlannedStep]:
         return iter(self._tasks)
 
-    def __getitem__(self, number: int) -> PlannedStep:  # type: ignore[override]  # nobody slices a plan
+    def __getitem__(self, number: int) -> PlannedStep:  # type: ignore[override]  # no caller slices a plan
         return self._tasks[number]
 
     @property
     def lanes(self) -> Mapping[str, tuple[PlannedStep, ...]]:
-        """Every lane with its tasks, in the order of the plan."""
+        """Every step sequence with its steps, in the order of the plan."""
         return self._of_lane
 
     def of_lane(self, lane: str) -> tuple[PlannedStep, ...]:
-        """The tasks that stand or fall together."""
+        """Return the steps of one sequence, which succeed or fail together."""
         return self._of_lane.get(lane, ())
 
     def of_subject(self, subject: str) -> tuple[PlannedStep, ...]:
-        """The tasks that act on one thing."""
+        """Return the steps that act on one subject."""
         return self._of_subject.get(subject, ())
 
     def of_aspect(self, aspect: str) -> tuple[PlannedStep, ...]:
-        """The tasks that act on one side of one thing."""
+        """Return the steps that act on one aspect of one subject."""
         return self._of_aspect.get(aspect, ())
 
 
 def build_tasks(plan: Plan, steps: Sequence[Step] | None = None) -> PlannedSteps:
-    """The plan's steps with their places, in order. `steps` are the same ones with their secrets."""
+    """Return the plan's steps with their numbers, in order. `steps` are the same steps with their secrets."""
     chosen = list(steps) if steps is not None else [build_step(data) for data in plan.steps]
     tasks = PlannedSteps(
         PlannedStep(number, step, data.lane, always=data.always, fallback=data.fallback, insists=data.insists)
         for number, (step, data) in enumerate(zip(chosen, plan.steps, strict=False))
     )
-    # What is applied must be what was shown and is journalled; secrets aside, which neither shows.
+    # The applied steps must be those that were shown and are journaled, except for secrets, which neither contains.
     same = all(
         replace(task.step.to_data(lane=task.lane, always=task.always), fallback=task.fallback, insists=task.insists)
         == data

@@ -1,4 +1,4 @@
-"""Steps → a plan: look at every subject, leave out what is so already, and write down what must still be so later."""
+"""Builds plans: read the state of every subject, omit what is already done, and record the preconditions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def check_confirmed(plan: Plan, context: Context, confirm: str) -> None:
 
 
 def check_named(context: Context, wanted: str, confirm: str) -> None:
-    """Refuse what isn't confirmed with a name, where the context is protected.
+    """Refuse a change that isn't confirmed by name if the context is protected.
 
     Raises:
         RefusedError: the name is missing or another one.
@@ -72,14 +72,14 @@ def check_named(context: Context, wanted: str, confirm: str) -> None:
 
 
 def _find_target(subject: str, context: Context) -> Ref:
-    """Return the resource under the context's own name of its Connect cluster: a plan of others may use another one."""
+    """Return the resource under this context's own name for its Connect cluster; other contexts' names may differ."""
     found = parse_subject(subject)
     settings = context.connect.get(found.cluster)
     return Ref(found.kind, found.name, (settings.known_as or found.cluster) if settings else found.cluster)
 
 
 Expect = Callable[[Step], "Precondition | None"]
-"""Returns what must be so where a step begins, if that is known from elsewhere: an undo knows what a change left."""
+"""Returns the precondition of a step if it is known from elsewhere: an undo knows what a change left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,6 @@ class PreparedAction:
     effects: tuple[Effect, ...]
     notes: tuple[str, ...]
     needs: Needs = field(repr=False)
-
-    @property
-    def is_met(self) -> bool:
-        """Whether there is nothing to do."""
-        return not self.sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +113,17 @@ class Prepared:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the actions say beside their lines, each sentence once."""
+        """The notes of the actions, each sentence once."""
         return tuple(dict.fromkeys(note for item in self.items for note in item.notes))
 
     @property
     def undo_notes(self) -> tuple[str, ...]:
-        """What the actions say where they take a change back."""
+        """The notes of actions that undo a change, each sentence once."""
         return tuple(dict.fromkeys(note for item in self.items for note in item.action.undo_notes(item.seen)))
 
     @property
     def needs(self) -> Needs:
-        """What all actions need."""
+        """The needs of all actions."""
         return merge_needs(item.needs for item in self.items)
 
     def fill(self, plan: Plan) -> Plan:
@@ -145,23 +140,37 @@ class Prepared:
 
 
 def prepare(actions: Sequence[Action], reads: Reads, *, known: Mapping[int, Any] | None = None) -> Prepared:
-    """Read what all actions need to know, one call per class of actions, and derive everything else.
+    """Read the state that all actions need, with one call per class of actions, and derive everything else.
 
-    `known` has what is read already, by the number of the action.
+    `known` contains what has been read already, by the number of the action.
 
     Raises:
         RefusedError: one of them must not be done.
     """
     seen: dict[int, Any] = dict(known or {})
-    for cls, numbers in _group(actions, without=seen).items():
+    unread: dict[type[Action], list[int]] = {}
+    for number, action in enumerate(actions):
+        if number not in seen:
+            unread.setdefault(type(action), []).append(number)
+    for cls, numbers in unread.items():
         answers = cls.inspect([actions[number] for number in numbers], reads)
         seen.update(zip(numbers, answers, strict=True))
-    items = [_prepare(action, seen[number]) for number, action in enumerate(actions)]
-    return Prepared(tuple(one for one in items if not one.is_met), tuple(one for one in items if one.is_met))
+    items = [
+        PreparedAction(
+            action,
+            seen[number],
+            action.steps(seen[number]),
+            effects=action.effects(seen[number]),
+            notes=action.notes(seen[number]),
+            needs=action.needs(seen[number]),
+        )
+        for number, action in enumerate(actions)
+    ]
+    return Prepared(tuple(one for one in items if one.sequence), tuple(one for one in items if not one.sequence))
 
 
 def build_preconditions(prepared: Prepared, reads: Reads, *, expect: Expect | None = None) -> tuple[Precondition, ...]:
-    """Return what the first step on each aspect of a subject finds. Later steps find what the earlier ones left."""
+    """Build a precondition from the first step on each aspect of a subject. Later steps find what earlier ones left."""
     first: dict[str, tuple[Step, Mapping[str, Intent]]] = {}
     for item in prepared.items:
         known = item.action.find_intents(item.seen)
@@ -179,28 +188,8 @@ def build_preconditions(prepared: Prepared, reads: Reads, *, expect: Expect | No
     return (*built, *build_sealed(images))
 
 
-def _prepare(action: Action, seen: Any) -> PreparedAction:
-    return PreparedAction(
-        action,
-        seen,
-        action.steps(seen),
-        effects=action.effects(seen),
-        notes=action.notes(seen),
-        needs=action.needs(seen),
-    )
-
-
-def _group(actions: Sequence[Action], *, without: Mapping[int, Any]) -> dict[type[Action], list[int]]:
-    found: dict[type[Action], list[int]] = {}
-    for number, action in enumerate(actions):
-        if number in without:
-            continue
-        found.setdefault(type(action), []).append(number)
-    return found
-
-
 def merge_needs(needs: Iterable[Needs]) -> Needs:
-    """Return what several actions need together."""
+    """Return the combined needs of several actions."""
     found = list(needs)
     wide = Counter(one.wide_lock for one in found if one.wide_lock)
     locks: set[str] = set()
@@ -213,12 +202,12 @@ def merge_needs(needs: Iterable[Needs]) -> Needs:
     return Needs(frozenset(locks), frozenset(rights), tuple(configs))
 
 
-# Reading a whole cluster costs about as much as a dozen single looks.
+# Reading a whole Connect cluster costs about as much as a dozen single reads.
 _MANY = 12
 
 
 class Planner:
-    """Makes the plans of one context."""
+    """Creates the plans of one context."""
 
     def __init__(
         self,
@@ -230,7 +219,11 @@ class Planner:
         ports: Mapping[Port[Any], Any] | None = None,
         open_world: Callable[[], Environment] | None = None,
     ) -> None:
-        """`open_world` opens what one plan reads from, which may keep answers; by default the live `world`."""
+        """Create a planner.
+
+        `open_world` opens the environment that one plan reads, which may cache answers; the default is the live
+        `world`.
+        """
         self._context = context
         self._world = world
         self._actor = actor
@@ -240,7 +233,7 @@ class Planner:
 
     @property
     def world(self) -> Environment:
-        """What its steps look at."""
+        """The environment that the steps read."""
         return self._world
 
     def plan(
@@ -253,12 +246,14 @@ class Planner:
         reads: Reads | None = None,
         known: Mapping[int, Any] | None = None,
     ) -> PlannedChange:
-        """Create the plan of these actions. Those with nothing to do are left out.
+        """Create the plan of these actions. Actions with nothing to do are omitted.
 
-        `known` has what is read already, by the number of the action.
+        `known` contains what has been read already, by the number of the action.
         """
         prepared, reads = self._prepare(actions, reads, known=known)
         notes = (*notes, *_build_type_notes(actions))
+        steps = prepared.steps
+        clusters = dict.fromkeys(name for step in steps for name in step.find_clusters())
         plan = Plan(
             title=title,
             context=self._context,
@@ -267,39 +262,39 @@ class Planner:
             preconditions=build_preconditions(prepared, reads),
             notes=(*notes, *prepared.notes) if prepared.items else (),
             spec=spec or {},
-            identity=self._identify(prepared),
+            # A plan without steps affects no cluster.
+            identity=self._find_identity(tuple(clusters)) if steps else Identity(),
         )
-        return PlannedChange(prepared.fill(plan), prepared.steps, prepared.effects, needs=prepared.needs)
+        return PlannedChange(prepared.fill(plan), steps, prepared.effects, needs=prepared.needs)
 
     def prepare(
         self, actions: Sequence[Action], reads: Reads | None = None, *, known: Mapping[int, Any] | None = None
     ) -> Prepared:
-        """Derive everything from actions. What a rebalance hides is waited for, though not for long."""
+        """Derive everything from actions. Waits, though not for long, for a state that a rebalance hides."""
         return self._prepare(actions, reads, known=known)[0]
 
     def _prepare(
         self, actions: Sequence[Action], reads: Reads | None, *, known: Mapping[int, Any] | None
     ) -> tuple[Prepared, Reads]:
         def attempt() -> tuple[Prepared, Reads]:
-            # Opened for each attempt: what a rebalance hid must not be kept.
+            # Opened for each attempt: an answer that a rebalance made incomplete must not be kept.
             chosen = reads or self.open_reads(len(actions))
             return prepare(actions, chosen, known=known), chosen
 
         return plan_patiently(attempt, self._world.clock)
 
-    def _identify(self, prepared: Prepared) -> Identity:
-        """Return which clusters the steps act on. A plan without steps acts on none."""
-        clusters = dict.fromkeys(name for step in prepared.steps for name in step.find_clusters())
-        return self._find_identity(tuple(clusters)) if prepared.steps else Identity()
-
     def open_reads(self, count: int) -> Reads:
-        """Return what planning may read. For many actions each cluster is read once."""
+        """Return the reads that planning may use. For many actions, each Connect cluster is read once."""
         world = self._open_world()
-        return Reads(SnapshotEnvironment(world) if count > _MANY else world, self._ports)
+        return self.build_reads(SnapshotEnvironment(world) if count > _MANY else world)
+
+    def build_reads(self, world: Environment) -> Reads:
+        """Return the reads that planning may use, over an environment that is already open."""
+        return Reads(world, self._ports)
 
 
 def _build_type_notes(actions: Iterable[Action]) -> tuple[str, ...]:
-    """Name the plugins whose types can't be read: their values are hidden, which the plan's text doesn't explain."""
+    """Build notes for plugins whose types can't be read: the plan's text hides their values without an explanation."""
     clusters = sorted({cluster for action in actions if (cluster := getattr(action, "cluster", ""))})
     return tuple(
         f"{cluster}: the types of plugin {plugin} can't be read, so all its values are treated as secrets ({cause})"

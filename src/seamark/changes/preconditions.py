@@ -1,4 +1,4 @@
-"""What must still be so when a plan is applied."""
+"""Preconditions: what must still be true when a plan is applied."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from seamark.changes.step import Intent, Outcome, Precondition, Step
 from seamark.core.refs import parse_aspect, spell_aspect
 from seamark.errors import RefusedError, SeamarkError, StalePlanError, UnknownOutcomeError
 
-# The state that a step found when the plan was made, compared with what it finds now.
+# The state that a step found when the plan was created, compared with what it finds now.
 BEFORE = "before"
-# The journal keys that sealed the secrets of what the steps found: with another key all of them seem to have changed.
+# The journal keys that sealed the secrets in what the steps found. With another key, every secret would seem changed.
 SEALED = "sealed"
-# The aspect that moves on by itself while its owner runs: no plan can expect one.
+# The aspect that advances automatically while its owner runs, so a plan can't expect a certain value.
 POSITION = "position"
-# A choice, not a measurement: beyond a dozen looks the whole cluster is read once.
+# A choice, not a measurement: for more than a dozen steps, the whole Connect cluster is read once.
 _MANY = 12
 
 
 def build_preconditions(steps: Sequence[Step], world: Environment) -> tuple[Precondition, ...]:
-    """Return what the first step on each aspect of a subject finds. Later steps find what the earlier ones left."""
+    """Build a precondition from the first step on each aspect of a subject. Later steps find what earlier ones left."""
     first: dict[str, Step] = {}
     for step in steps:
         if is_expected(step):
@@ -39,7 +39,7 @@ def build_preconditions(steps: Sequence[Step], world: Environment) -> tuple[Prec
 
 
 def build_sealed(images: Sequence[Any]) -> tuple[Precondition, ...]:
-    """Return the precondition that the secrets of these images are sealed with the same key, if there are any."""
+    """Build the precondition that the secrets of these images are sealed with the same key, if there are any."""
     names = ", ".join(sorted(find_key_names(images)))
     if not names:
         return ()
@@ -47,7 +47,7 @@ def build_sealed(images: Sequence[Any]) -> tuple[Precondition, ...]:
 
 
 def build_precondition(step: Step, intent: Intent) -> Precondition:
-    """That what a step found is still so."""
+    """Build the precondition that the state found by a step is unchanged."""
     return Precondition(
         BEFORE,
         subject=aspect_of(step),
@@ -57,22 +57,22 @@ def build_precondition(step: Step, intent: Intent) -> Precondition:
 
 
 def is_expected(step: Step) -> bool:
-    """Whether a plan can expect to find what a step found when it was made."""
+    """Return whether a plan can expect that a step still finds what it found at planning."""
     return not step.drifts and not is_position(step)
 
 
 def is_position(step: Step) -> bool:
-    """Whether a step shows where a reader stands. One that is carried twice has two of them."""
+    """Return whether a step's aspect is offsets. A connector whose offsets are moved twice has two such aspects."""
     return step.aspect.startswith(POSITION)
 
 
 def aspect_of(step: Step) -> str:
-    """What a step's images show: its subject and the side of it."""
+    """Return the name of what a step's images show: its subject and aspect."""
     return spell_aspect(step.subject, step.aspect)
 
 
 def check_preconditions(plan: Plan, steps: Sequence[Step], world: Environment) -> None:
-    """Refuse the plan if it is for other clusters, or if something has moved; the error names everything that has."""
+    """Refuse the plan if it is for other clusters or out of date; the error names everything that has changed."""
     check_identity(plan.identity, world)
     looking = SnapshotEnvironment(world) if len(steps) > _MANY else world
     present = build_preconditions(steps, looking)
@@ -86,9 +86,9 @@ def check_preconditions(plan: Plan, steps: Sequence[Step], world: Environment) -
 
 
 def reseal(plan: Plan, steps: Sequence[Step], world: Environment) -> Plan:
-    """Return a plan that expects what is there now, sealed with the key of this world.
+    """Return a plan that expects the current state, sealed with the journal key of this environment.
 
-    For the undo of a change with a previous key, whose seals no later look can be compared with.
+    For the undo of a change with a previous key, whose seals can't be compared with current ones.
     """
     present = build_preconditions(steps, world)
     found = {p.subject: p.expected for p in present}
@@ -107,7 +107,7 @@ def _check_keys(planned: Sequence[Precondition], present: Sequence[Precondition]
 
 
 def build_stale(moved: Sequence[str]) -> StalePlanError:
-    """Return the error for a plan that is out of date; `moved` are the aspects that have changed."""
+    """Build the error for a plan that is out of date; `moved` are the aspects that have changed."""
     return StalePlanError(
         "the world has moved since the plan was made; nothing was changed",
         cause=f"changed meanwhile: {', '.join(moved)}",
@@ -115,18 +115,19 @@ def build_stale(moved: Sequence[str]) -> StalePlanError:
     )
 
 
-# No fingerprint is empty: an aspect that somebody else changed meets no expectation.
+# No fingerprint is empty, so an aspect that another operator changed matches no expectation.
 _NOBODYS = ""
 
 
 class Expectations:
     """The newest known image of each aspect of each subject.
 
-    A step that finds something else does not act: somebody else has been there since.
+    A step that finds a different image doesn't act, because another operator has changed the resource since.
     """
 
     def __init__(self, preconditions: Iterable[Precondition] = ()) -> None:
-        # By subject, then by aspect: when a thing comes or goes, everything known of it goes at once.
+        # By subject, then by aspect: when a subject is created or deleted, everything known about it is dropped
+        # together.
         self._images: dict[str, dict[str, str]] = {}
         self._unsure: set[str] = set()
         for found in preconditions:
@@ -135,30 +136,30 @@ class Expectations:
                 self._images.setdefault(subject, {})[found.subject] = found.expected
 
     def allow(self, step: Step, intent: Intent) -> bool:
-        """Whether a step finds what it should."""
+        """Return whether a step finds the expected image."""
         expected = self._images.get(step.subject, {}).get(aspect_of(step))
         return step.drifts or expected is None or build_fingerprint(intent.before) == expected
 
     def is_met(self, step: Step, intent: Intent) -> bool:
-        """Whether a step has nothing to do, and a look is enough to know it.
+        """Return whether a step has nothing to do, and reading the state is enough to know that.
 
-        After an act that was never seen to end, a look is not: what it did may still be about to show. Then the step
-        acts, and what was sent last is what stays.
+        After a request whose end was never observed, reading isn't enough, because its effect may still become visible.
+        Then the step acts, so that its own request is the last one.
         """
         return bool(intent.before == intent.after) and not self.is_unsure(step)
 
     def is_unsure(self, step: Step) -> bool:
-        """Whether what a step finds may be older than what an earlier one did."""
+        """Return whether a step may read a state older than the effect of an earlier step."""
         return aspect_of(step) in self._unsure
 
     def learn(self, step: Step, intent: Intent, outcome: Outcome, *, error: SeamarkError | None = None) -> None:
-        """Take in how a step ended."""
+        """Record how a step ended."""
         aspect = aspect_of(step)
         if outcome is Outcome.UNKNOWN or isinstance(error, UnknownOutcomeError):
             self._unsure.add(aspect)
         if outcome in GOOD:
             self._unsure.discard(aspect)
-            # Where it came or went, whatever was known of its other sides was of the one before it.
+            # If the subject was created or deleted, its other known aspects belonged to the previous resource.
             images = {} if came_or_went(intent) else self._images.get(step.subject, {})
             self._images[step.subject] = images | {aspect: build_fingerprint(intent.after)}
         elif outcome is Outcome.UNKNOWN:
@@ -168,5 +169,5 @@ class Expectations:
 
 
 def came_or_went(intent: Intent) -> bool:
-    """Whether the step made its subject appear or disappear."""
+    """Return whether a step created or deleted its subject."""
     return (intent.before is None) != (intent.after is None)

@@ -17,7 +17,7 @@ from seamark.errors import UnknownOutcomeError
 
 
 class Recovery:
-    """Finishes and takes back what an executor, of this process or another, has begun in the same journal."""
+    """Finishes or closes open changes of one journal, no matter which process began them."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -27,19 +27,19 @@ class Recovery:
         self._timing = executor.timing
 
     def resume(self, change: str, *, expected_nonce: str | None = None) -> ChangeResult:
-        """Take an open change over and finish it: settle the step in hand, then walk the rest."""
+        """Take over an open change and finish it: determine the outcome of the interrupted step, then run the rest."""
         return self._recover(change, expected_nonce=expected_nonce, leaving=False, force=False)
 
     def abandon(self, change: str, *, expected_nonce: str | None = None, force: bool = False) -> ChangeResult:
-        """Take an open change over, settle the step in hand, do what must always be done, and close it as it is.
+        """Take over an open change, settle the interrupted step, run the `always` steps, and close the change as it is.
 
-        What somebody else changed meanwhile stays theirs. It stays open if something can't be told or restored, unless
-        `force` is given: then the `close` entry names it. Undo can follow.
+        What another operator changed in the meantime is kept. The change stays open if an outcome can't be determined
+        or a state can't be restored, unless `force` is set: then the `close` entry names those steps. Undo can follow.
         """
         return self._recover(change, expected_nonce=expected_nonce, leaving=True, force=force)
 
     def _recover(self, change: str, *, expected_nonce: str | None, leaving: bool, force: bool) -> ChangeResult:
-        # Entries of another format version, and a change of other clusters, are refused before the holder is fenced.
+        # Refuse entries of another format version, and a change of other clusters, before the current holder is fenced.
         check_identity(read_past(self._journal.read(change)).plan.identity, self._world)
         writer = self._journal.take_over(
             change,
@@ -58,7 +58,7 @@ class Recovery:
             writer.release()
 
     def _build_walk(self, past: ChangeHistory, writer: JournalWriter, *, leaving: bool, taken_at: float) -> PlanRun:
-        """The change as far as it came: what is in the journal, and what is seen of the step in hand."""
+        """Build the run of a change from its journal entries and from the observed outcome of the interrupted step."""
         tasks = build_tasks(past.plan)
         walk = PlanRun(tasks, past.plan.preconditions)
         fresh: set[str] = set()
@@ -86,14 +86,18 @@ class Recovery:
         walk: PlanRun,
         taken_at: float,
     ) -> Settled | None:
-        """Look what became of a step whose outcome nobody knows. None if it is to be done anew: see `again`."""
+        """Determine the outcome of a step that the journal has no outcome for.
+
+        Returns None if the step is to run again, see `again`.
+        """
         intent, entry = past.intents[task.number]
         unsure = walk.is_unsure(task)
         now = self._world.clock.now()
         written_at = find_latest_write(entry, writer, self._actor, taken_at=taken_at, now=now)
         quiet_at = written_at + self._timing.quiet_seconds
         if past.outcomes.get(task.number) is Outcome.UNKNOWN:
-            # Somebody looked for long and saw no end of it; it may have been answered, and only be slow to show.
+            # An earlier process waited and observed no end. The request may have been answered, and its effect only be
+            # slow to show.
             quiet_at = max(quiet_at, now + task.step.settle_seconds)
         settled = self.executor.settler.settle(
             task.step,
@@ -103,7 +107,7 @@ class Recovery:
             unsure=unsure,
         )
         if again and not unsure and self.executor.is_half(task, walk, intent, settled):
-            # Its first intent stays what counts: it holds what was there before any of it was written.
+            # The first intent stays valid: it holds the state from before any part was written.
             writer.append(EntryKind.NOTE, {"step": task.number, "note": "a part of it is written: all of it is again"})
             walk.repeat(task, intent)
             return None
@@ -117,10 +121,11 @@ class Recovery:
         return settled
 
     def _is_still_quiesced(self, past: ChangeHistory, walk: PlanRun, task: PlannedStep) -> bool:
-        """Whether an owner whose position was to be written is still as the steps before the write left it.
+        """Return whether an owner whose offsets were to be written is still as the steps before the write left it.
 
-        One that runs again reads on from what was written, and can be back where it was before the write. It is started
-        without an entry where the journal failed after the write (`WithoutJournal`), or by another operator.
+        A restarted owner continues from the written offsets, and can return to the offsets it had before the write. It
+        is started without a journal entry if the journal failed after the write (`WithoutJournal`), or by another
+        operator.
         """
         return not is_position(task.step) or all(
             self.executor.settler.check_standing(other.step, intent)[0] is Outcome.DONE
@@ -129,16 +134,16 @@ class Recovery:
         )
 
     def _check_premise(self, past: ChangeHistory, task: PlannedStep, walk: PlanRun, writer: JournalWriter) -> None:
-        """What was done before the crash must still stand, or the rest has lost its ground."""
+        """Check that what was done before the crash is still in effect. Otherwise the remaining steps must not run."""
         intent = past.intent_of(task.number)
         if intent is None or task.step.drifts or _is_let_go(past, walk.tasks, task):
             return
         if not self._is_still_quiesced(past, walk, task):
-            # The connector itself has moved on from what was written: that is no change by another operator.
+            # The connector itself has advanced from the written offsets. That is not a change by another operator.
             return
         outcome, error = self.executor.settler.check_standing(task.step, intent)
         if outcome is Outcome.UNKNOWN and error is not None:
-            # Nobody can see now; that takes nothing away from what was seen then.
+            # The state can't be read now. That doesn't invalidate what was observed earlier.
             raise error
         if outcome not in GOOD:
             walk.record(task, outcome, intent=intent, error=error)
@@ -146,10 +151,10 @@ class Recovery:
 
 
 def _find_settled(past: ChangeHistory, tasks: PlannedSteps, task: PlannedStep) -> Settled | None:
-    """How a step ended as far as the journal knows; None if it was not begun or nobody knows how it ended."""
+    """Return how a step ended according to the journal; None if it was not begun or its outcome is unknown."""
     outcome = past.outcomes.get(task.number)
     if outcome is None or (outcome is Outcome.DID_NOT_HAPPEN and (task.always or task.insists)):
-        # What must be done in any case is tried again by everybody who takes the change over.
+        # Every process that takes the change over retries the steps that must be done in any case.
         return None
     known = outcome in GOOD or outcome is Outcome.DID_NOT_HAPPEN or _is_acted_upon(past, tasks, task)
     if known or (task.number not in past.intents and _is_passed(past, tasks, task)):
@@ -158,7 +163,7 @@ def _find_settled(past: ChangeHistory, tasks: PlannedSteps, task: PlannedStep) -
 
 
 def _is_acted_upon(past: ChangeHistory, tasks: PlannedSteps, task: PlannedStep) -> bool:
-    """Whether a later step acted on the same thing: then what is seen now says nothing about this one."""
+    """Return whether a later step acted on the same aspect. If so, the present state says nothing about this step."""
     return any(
         other.number > task.number and (other.number in past.intents or past.outcomes.get(other.number) in GOOD)
         for other in tasks.of_aspect(task.aspect)
@@ -166,7 +171,7 @@ def _is_acted_upon(past: ChangeHistory, tasks: PlannedSteps, task: PlannedStep) 
 
 
 def _is_passed(past: ChangeHistory, tasks: PlannedSteps, task: PlannedStep) -> bool:
-    """Whether something behind it in its lane was begun: then the lane was wound up, and its own place has passed."""
+    """Return whether a later step of its sequence was begun. If so, the sequence was wound up without this step."""
     return any(
         other.number > task.number and (other.number in past.outcomes or other.number in past.intents)
         for other in tasks.of_lane(task.lane)
@@ -174,15 +179,15 @@ def _is_passed(past: ChangeHistory, tasks: PlannedSteps, task: PlannedStep) -> b
 
 
 def _is_let_go(past: ChangeHistory, tasks: PlannedSteps, task: PlannedStep) -> bool:
-    """Whether it is a position whose owner may run again: then it has moved on by itself."""
+    """Return whether a step wrote offsets whose owner may run again. If so, the offsets have advanced automatically."""
     later = (other for other in tasks.of_lane(task.lane) if other.number > task.number)
     return is_position(task.step) and any(other.step.acts and other.number in past.intents for other in later)
 
 
 def _find_premises(past: ChangeHistory, walk: PlanRun) -> Iterator[PlannedStep]:
-    """The newest good step of each aspect, where its lane goes on from it or the change's end would claim it."""
+    """Yield the newest good step of each aspect that later steps depend on or that the change would report as done."""
     broken = {walk.tasks[result.number].lane for result in walk.results if result.outcome not in GOOD}
-    # A way back that nobody needed is not part of what is left.
+    # A rollback step that wasn't needed isn't part of the remaining steps.
     remaining = {task.number for task in walk.remaining() if not task.fallback}
     newest = {task.aspect: task for task in walk.tasks if past.outcomes.get(task.number) in GOOD}
     for task in newest.values():

@@ -1,8 +1,8 @@
-"""Saved plans: registered in the journal, so that only a plan that seamark saved is applied from a file, and only once.
+"""Saved plans: registered in the journal, so that a plan file is applied only if seamark saved it, and only once.
 
-A plan file passes through hands that may not write the journal: a pull request, an artifact of a CI job. Its own
-SHA-256 reveals a careless edit only. So the journal records the plan's ID and hash when the plan is saved, as a change
-of its own that does nothing.
+People and systems without write access to the journal handle plan files: in a pull request, or as an artifact of a CI
+job. The SHA-256 inside the file reveals only accidental edits. So the journal records the plan's ID and hash when the
+plan is saved, as a separate change that does nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from seamark.changes.signing import KeyRing, check_signatures
 from seamark.errors import NotFoundError, RefusedError
 
 _REGISTERED = "registered"
-# Applied changes of a day are rarely more; where they are, more heads are read.
+# A day rarely has more applied changes than this. If it has, more heads are read.
 _HEADS = 200
 
 
@@ -44,10 +44,10 @@ class Registrations:
         self._ttl_seconds = ttl_seconds
 
     def register(self, plan: Plan) -> Plan:
-        """Record a plan that is about to be saved. Returns the plan with its ID.
+        """Record a plan that is about to be saved, and return the plan with its ID.
 
         Raises:
-            SeamarkError: the journal can't be written; then the plan is only a proposal.
+            SeamarkError: the journal can't be written. Without the record, the plan file is only a proposal.
         """
         saved = replace(plan, id=self._actor.new_id())
         opening = Opening(
@@ -94,7 +94,9 @@ class Registrations:
         self.check_unused(plan)
 
     def check_unused(self, plan: Plan, own: str = "") -> None:
-        """Refuse a plan that was applied before. `own` is the change at hand, which holds the lock of the plan.
+        """Refuse a plan that was applied before.
+
+        `own` is the current change, which holds the lock of the plan.
 
         Raises:
             RefusedError: another change applied it.
@@ -128,7 +130,10 @@ class Registrations:
         return entries
 
     def _find_use(self, plan: str, *, own: str) -> str:
-        """Return the change that applied a plan; "" where none did. IDs are in the order of time."""
+        """Return the change that applied a plan, or "" if none did.
+
+        Change IDs sort by time, so the search ends at heads older than the plan.
+        """
         limit, lock = _HEADS, plan_lock(plan)
         while True:
             heads = self._journal().heads(limit=limit)
@@ -141,12 +146,12 @@ class Registrations:
 
 
 def is_registration(body: Any) -> bool:
-    """Return whether the body of a first entry is that of a saved plan, and not of a change."""
+    """Return whether the body of a first entry belongs to a saved plan, not to a change."""
     return isinstance(body, dict) and isinstance(body.get(_REGISTERED), dict)
 
 
 def check_expected(planned: Plan, expected: Plan) -> None:
-    """Refuse a plan that differs from a proposal.
+    """Refuse a plan that differs from the proposal it is compared with.
 
     Raises:
         RefusedError: the actions or the clusters differ; the error names them.

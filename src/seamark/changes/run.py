@@ -1,4 +1,4 @@
-"""Where a change stands while it goes on: results, what was left, which lanes are broken."""
+"""The run of a change: results of steps, steps left out, failed step sequences, and concurrency."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from seamark.errors import (
 
 @dataclass(slots=True)
 class _Waiting:
-    """What a lane wants to have written, and what became of it."""
+    """An entry that waits to be written, and its result."""
 
     kind: EntryKind
     body: Mapping[str, Any]
@@ -40,9 +40,10 @@ class _Waiting:
 
 @dataclass(slots=True)
 class BatchingJournalWriter:
-    """A `JournalWriter` for many threads. An entry costs a round trip to brokers or disk; so those that wait share one.
+    """A `JournalWriter` for many threads, which writes waiting entries in one batch.
 
-    Whoever comes first writes for all that came meanwhile. Each `append` returns when its own entry is durable.
+    An entry costs a round trip to brokers or disk. The first waiting thread writes the entries of all that wait
+    meanwhile. Each `append` returns when its own entry is durable.
     """
 
     _writer: JournalWriter
@@ -56,7 +57,7 @@ class BatchingJournalWriter:
         return self._writer.entries
 
     def append(self, kind: EntryKind, body: Mapping[str, Any]) -> Entry:
-        """Write one entry, alone or with others. See `JournalWriter.append`."""
+        """Write one entry, alone or in a batch. See `JournalWriter.append`."""
         mine = _Waiting(kind, body)
         with self._gate:
             self._queue.append(mine)
@@ -65,7 +66,7 @@ class BatchingJournalWriter:
                 self._write_all()
         if mine.error is not None:
             raise mine.error
-        assert mine.entry is not None  # noqa: S101 - one of the two is set for everybody in the queue
+        assert mine.entry is not None  # noqa: S101 - one of the two is set for each entry of the queue
         return mine.entry
 
     def append_all(self, bodies: Sequence[tuple[EntryKind, Mapping[str, Any]]]) -> tuple[Entry, ...]:
@@ -77,7 +78,7 @@ class BatchingJournalWriter:
         return self._writer.measure_age(number)
 
     def release(self) -> None:
-        """Give the locks back."""
+        """Release the locks."""
         self._writer.release()
 
     def _write_all(self) -> None:
@@ -86,7 +87,7 @@ class BatchingJournalWriter:
         try:
             entries = self._writer.append_all([(waiting.kind, waiting.body) for waiting in batch])
         except SeamarkError as error:
-            # None of them may act: nobody knows which ones are written.
+            # None of these steps may act, because it is unknown which entries were written.
             for waiting in batch:
                 waiting.error = error
             return
@@ -99,7 +100,7 @@ _DECIDE = "look at it, then decide: seamark journal resume or seamark journal un
 
 
 class OutcomeResolver:
-    """Looks at what a step did until its outcome is known, or the time for it is over."""
+    """Observes a step's effect until its outcome is known or the time limit has passed."""
 
     def __init__(self, world: Environment, *, timing: ChangeTiming, progress: Progress) -> None:
         self._world = world
@@ -109,19 +110,22 @@ class OutcomeResolver:
     def settle(
         self, step: Step, intent: Intent, *, unknown: SeamarkError | None, quiet_at: float, unsure: bool = False
     ) -> Settled:
-        """Look until the outcome is a fact or the time is over.
+        """Observe the running system until the outcome is known or the time limit has passed.
 
-        After an answer the effect must show within the step's own time. After none (`unknown`), "as before" is believed
-        only when no late request can land any more, at `quiet_at`, and what landed then would show. A state that is
-        neither is believed when it lasts: a worker that lags may show one that is older than "before". Where the step
-        was `unsure` what it found, all but "after" is as before, and without an answer nothing that is seen is proof.
+        After an answer, the effect must become visible within the step's own time. Without an answer (`unknown`), "as
+        before" is accepted only after `quiet_at`, when no late request can take effect, plus the time in which its
+        effect would become visible. A state that is neither before nor after is accepted only if it lasts, because a
+        lagging worker may show a state older than "before". If the step's starting state was `unsure`, every state
+        except "after" counts as before, and without an answer no observed state is proof.
         """
         clock = self._world.clock
         deadline = quiet_at + self._timing.shows_seconds if unknown else clock.now() + step.settle_seconds
-        # A rebalance shows neither, or nothing can be read during it. It passes within the step's own time.
+        # During a rebalance, the observed state is neither before nor after; that ends within the step's own time. A
+        # write with `repeats` may be half done, and is then repeated. There is no wait for offsets that can't be read,
+        # because an operator who starts the connector meanwhile would make them look as before.
         last_look = deadline if unsure else max(deadline, clock.now() + step.settle_seconds)
         if unknown and not step.lands_late:
-            # Who could still do it has ended, and what is seen is so.
+            # The process that could still do it has ended, so the observed state is final.
             deadline = last_look = clock.now()
         if unknown:
             self._progress.waiting(f"an answer is missing: looking for up to {max(0.0, deadline - clock.now()):.0f} s")
@@ -135,7 +139,7 @@ class OutcomeResolver:
                 return Outcome.DONE, None
             if observed is not Observed.FOREIGN:
                 foreign_since = None
-                may_pass = observed is Observed.BETWEEN or (trouble is not None and trouble.retryable)
+                may_pass = observed is Observed.BETWEEN and not step.repeats
                 if looked_at >= (last_look if may_pass else deadline):
                     return self._give_up(step, observed, trouble=trouble, unknown=unknown)
             else:
@@ -146,21 +150,21 @@ class OutcomeResolver:
             clock.sleep(self._timing.look_seconds)
 
     def is_half(self, step: Step, intent: Intent) -> bool:
-        """Whether a part of a write is done, and all of it may be written again.
+        """Return whether a write is partly done and may be repeated completely.
 
-        To be asked only when nothing of it can land any more: where `settle` found no end of it.
+        Call this only when the write can no longer take effect, that is, after `settle` returned without an outcome.
         """
         return step.repeats and self.look(step, intent)[0] is Observed.BETWEEN
 
     def look(self, step: Step, intent: Intent) -> tuple[Observed | None, SeamarkError | None]:
-        """What is seen now, or why nothing can be seen."""
+        """Return the observed state, or the error that prevents the observation."""
         try:
             return step.observe(self._world, intent), None
         except SeamarkError as error:
             return None, error
 
     def check_standing(self, step: Step, intent: Intent) -> Settled:
-        """Whether what was done some time ago still stands: DONE if so, FOREIGN if not, UNKNOWN if nobody can tell."""
+        """Check whether an earlier effect lasts: DONE if so, FOREIGN if not, UNKNOWN if it can't be read."""
         clock = self._world.clock
         deadline = clock.now() + self._timing.shows_seconds + self._timing.foreign_seconds
         while True:
@@ -185,7 +189,8 @@ class OutcomeResolver:
     ) -> Settled:
         error = trouble or unknown or build_too_slow(step, observed)
         if observed is not None and step.drifts:
-            # It changes by itself, so there is nothing to be in between of: the act was of no use, and may be repeated.
+            # This aspect changes automatically, so there is no intermediate state: the request was ineffective, and may
+            # be repeated.
             return Outcome.DID_NOT_HAPPEN, error
         if observed is Observed.BEFORE and unknown:
             return Outcome.DID_NOT_HAPPEN, unknown
@@ -193,14 +198,14 @@ class OutcomeResolver:
 
 
 def build_foreign(step: Step) -> SeamarkError:
-    """What to say when somebody else changed the thing."""
+    """Build the error for a resource that another operator changed."""
     return RefusedError(
         f"the {step.aspect} of {step.subject} is not as this change left it: somebody else changed it", hint=_DECIDE
     )
 
 
 def build_too_slow(step: Step, observed: Observed | None) -> SeamarkError:
-    """What to say when the effect does not show."""
+    """Build the error for an effect that doesn't become visible."""
     return DeadlineError(
         f"{step.subject} did not show the change within {step.settle_seconds:.0f} s",
         cause=f"it is seen {observed or 'not at all'}",
@@ -209,7 +214,7 @@ def build_too_slow(step: Step, observed: Observed | None) -> SeamarkError:
 
 
 def build_moved_on(step: Step) -> SeamarkError:
-    """Return the error for a write of offsets that no look can decide, because the owner runs again."""
+    """Build the error for a write of offsets whose outcome can't be determined, because the owner runs again."""
     return UndecidableError(
         f"can't tell whether this was carried out: {step.describe()}",
         cause=f"{step.subject} was started again and reads on, so its offsets now say nothing about the write",
@@ -217,7 +222,7 @@ def build_moved_on(step: Step) -> SeamarkError:
 
 
 def build_unreadable(step: Step, cause: str) -> SeamarkError:
-    """Return the error for a write of offsets that a later look can decide, if the owner isn't started before."""
+    """Build the error for a write of offsets whose outcome can be determined later, unless the owner is started."""
     return UnreadableOutcomeError(
         f"{step.subject} was not started again, because its offsets can't be read",
         cause=f"{cause}; once it runs, its offsets no longer show whether they were written",
@@ -228,10 +233,10 @@ _ACTED = frozenset({Outcome.DONE, Outcome.UNKNOWN, Outcome.FOREIGN})
 
 
 class PlanRun:
-    """One run through the steps of a plan. A resumed change begins with the results that it already has.
+    """One run through the steps of a plan. A resumed change starts with the results that it already has.
 
-    Lanes may be walked at the same time: each thread writes the results of its own lane only, one key at a time, and
-    nothing here goes through all results while that is going on.
+    Step sequences may run concurrently: each thread writes only the results of its own sequence, one key at a time, and
+    no method iterates over all results during that time.
     """
 
     def __init__(self, tasks: Iterable[PlannedStep], preconditions: Iterable[Precondition] = ()) -> None:
@@ -240,21 +245,21 @@ class PlanRun:
         self._results: dict[int, StepResult] = {}
         self._half: dict[int, Intent] = {}
         self._intents: dict[int, Intent] = {}
-        # The tasks whose intent was read while an earlier act on the same aspect had no known outcome.
+        # The steps whose intent was read while an earlier request on the same aspect had an unknown outcome.
         self._unsure: set[int] = set()
         self._expectations = Expectations(preconditions)
 
     @property
     def results(self) -> tuple[StepResult, ...]:
-        """What is known, in the order of the plan."""
+        """The results so far, in the order of the plan."""
         return tuple(self._results[number] for number in sorted(self._results))
 
     def remaining(self) -> Iterator[PlannedStep]:
-        """The tasks without a result, in order."""
+        """Yield the steps without a result, in order."""
         return (task for task in self.tasks if task.number not in self._results)
 
     def has_result(self, task: PlannedStep) -> bool:
-        """Whether it is known how a task ended."""
+        """Return whether a step has a result."""
         return task.number in self._results
 
     def record(
@@ -266,7 +271,10 @@ class PlanRun:
         error: SeamarkError | None = None,
         note: str = "",
     ) -> StepResult:
-        """Take in how a task ended. `intent` is what it acted on, or found to be so already; `note` what it saw."""
+        """Record how a step ended.
+
+        `intent` is what the step acted on, or the state it found if it had nothing to do; `note` is what it observed.
+        """
         step = task.step
         if intent is not None:
             if task.number not in self._results and self.is_unsure(task):
@@ -286,19 +294,19 @@ class PlanRun:
         return result
 
     def repeat(self, task: PlannedStep, intent: Intent) -> None:
-        """Take in that a part of what a task writes is written, and all of it shall be written again."""
+        """Record that a step is partly written and must be written again completely."""
         self._half[task.number] = intent
 
     def find_half(self, task: PlannedStep) -> Intent | None:
-        """What a task that is to be written again wanted, and found before it wrote anything."""
+        """Return the intent of a step that must be repeated: its target, and the state before anything was written."""
         return self._half.get(task.number)
 
     def can_repeat(self, task: PlannedStep) -> bool:
-        """Whether it is made sure anew, before a task writes again, that nobody else does: by itself, or by a look."""
+        """Return whether the step or a check proves again, before a repeated write, that nothing else writes."""
         return task.step.proves or any(_is_proof(look) for look in self._find_looks(task, is_repeated=True))
 
     def leave(self, task: PlannedStep) -> None:
-        """Take in that a task is not done. Of one that is half written, nobody can say that nothing happened."""
+        """Record that a step isn't done. A partly written step gets the outcome UNKNOWN."""
         half = self._half.get(task.number)
         if half is None:
             self.left.append(task)
@@ -306,26 +314,26 @@ class PlanRun:
             self.record(task, Outcome.UNKNOWN, intent=half, error=build_half(task.step))
 
     def is_met(self, task: PlannedStep, intent: Intent) -> bool:
-        """Whether a task has nothing to do."""
+        """Return whether a step has nothing to do."""
         return self._expectations.is_met(task.step, intent)
 
     def is_unsure(self, task: PlannedStep) -> bool:
-        """Whether what a task finds may be older than what an earlier one did."""
+        """Return whether a step may read a state older than the effect of an earlier step."""
         return self._expectations.is_unsure(task.step)
 
     def has_acted(self, task: PlannedStep) -> bool:
-        """Whether the change may have changed what this task is about: then it is answerable for it."""
+        """Return whether this change may have changed the step's aspect, and so is responsible for it."""
         others = (
             self._results[other.number] for other in self.tasks.of_aspect(task.aspect) if self._is_other(task, other)
         )
         return any(result.outcome in _ACTED or isinstance(result.error, UnknownOutcomeError) for result in others)
 
     def allows(self, task: PlannedStep, intent: Intent) -> bool:
-        """Whether a task finds what the plan or the steps before it left."""
+        """Return whether a step finds what the plan or the previous steps left."""
         return self._expectations.allow(task.step, intent)
 
     def is_due(self, task: PlannedStep, *, winding_up: bool) -> bool:
-        """Whether a task is to be done now. Of a lane that was begun, the `always` ones are done in any case."""
+        """Return whether a step is to run now. In a sequence that was begun, the `always` steps run in any case."""
         lane = self.tasks.of_lane(task.lane)
         if task.fallback:
             return self._is_fallen([other for other in lane if other.number < task.number])
@@ -334,21 +342,21 @@ class PlanRun:
         ]
         if task.always:
             return bool(results) or not winding_up
-        # Where something behind it was done already, the lane was wound up: its own place in it has passed.
+        # If a later step was already done, the sequence was wound up, and this step is no longer due.
         passed = any(other.number > task.number and other.number in self._results for other in lane)
         return not (winding_up or passed or any(result.outcome not in GOOD for result in results))
 
     def find_looks(self, task: PlannedStep) -> list[PlannedStep]:
-        """The good looks that a task relies on: those between the act before it in its lane and itself.
+        """Return the successful checks that a step relies on: those after the previous request of its sequence.
 
-        One that writes again relies on every proof before it: it may be of a process that is long gone.
+        A repeated write relies on every earlier proof, because a process that has ended may have made them.
         """
         return self._find_looks(task, is_repeated=task.number in self._half)
 
     def find_quiescing(self, write: PlannedStep) -> list[tuple[PlannedStep, Intent]]:
-        """Return the acts that quiesced the owner of offsets before they were written, with their intents.
+        """Return the steps that quiesced the owner of offsets before they were written, with their intents.
 
-        While these acts stand, the owner's offsets show whether the write was carried out.
+        While the effect of these steps lasts, the owner's offsets show whether the write happened.
         """
         return [
             (other, self._intents[other.number])
@@ -361,9 +369,9 @@ class PlanRun:
         ]
 
     def find_undecided(self, task: PlannedStep) -> list[tuple[PlannedStep, Intent]]:
-        """Return the writes of offsets with unknown outcomes that no look can decide after `task`, with their intents.
+        """Return the offset writes with unknown outcomes that can't be determined after `task`, with their intents.
 
-        `task` reverses an act that quiesced their owner: it starts a connector, whose tasks then store offsets.
+        `task` reverses a step that quiesced their owner: it starts a connector, whose tasks then store offsets.
         """
         return [
             (other, self._intents[other.number])
@@ -374,25 +382,25 @@ class PlanRun:
         ]
 
     def is_good(self, task: PlannedStep) -> bool:
-        """Whether a task ended well."""
+        """Return whether a step ended well."""
         return task.number in self._results and self._results[task.number].outcome in GOOD
 
     def is_failed(self, lane: str) -> bool:
-        """Whether something in a lane was not done."""
+        """Return whether a step of a sequence failed."""
         results = (self._results.get(task.number) for task in self.tasks.of_lane(lane))
         return any(result is not None and result.outcome not in GOOD for result in results)
 
     def unsettled(self, *, leaving: bool = False) -> list[PlannedStep]:
-        """The tasks that keep the change open. Whoever leaves it as it is accepts what somebody else did."""
+        """Return the steps that keep the change open. With `leaving`, changes by other operators are accepted."""
         known = (task for task in self.tasks if task.number in self._results or task.number in self._half)
         return [task for task in known if not self._is_settled(task, leaving=leaving)]
 
     def is_superseded(self, task: PlannedStep) -> bool:
-        """Whether a later task of the same aspect made sure what it looks like now."""
+        """Return whether a later step on the same aspect succeeded and so established its state."""
         return any(other.number > task.number and self.is_good(other) for other in self.tasks.of_aspect(task.aspect))
 
     def ending(self) -> Ending:
-        """How the change ends if it is closed now."""
+        """Return how the change ends if it is closed now."""
         return build_ending(self.results, left=bool(self.left))
 
     def _find_looks(self, task: PlannedStep, *, is_repeated: bool) -> list[PlannedStep]:
@@ -409,11 +417,12 @@ class PlanRun:
         if self.is_good(task) or self.is_superseded(task):
             return True
         if task.number not in self._results:
-            # Half written, and nobody came to write it again.
+            # Half written, and no process has repeated the write.
             return False
         outcome = self._results[task.number].outcome
         if outcome is Outcome.DID_NOT_HAPPEN:
-            # A run state that the change touched and did not restore is not its end; nor is a place without a way back.
+            # The change can't end with a connector state that it changed and didn't restore, nor after a failed step
+            # that can't be rolled back.
             return not (task.insists or (task.always and self.has_acted(task)))
         return leaving and outcome is Outcome.FOREIGN
 
@@ -421,13 +430,13 @@ class PlanRun:
         return other.number != task.number and other.number in self._results
 
     def _is_fallen(self, before: Sequence[PlannedStep]) -> bool:
-        """Whether a lane did something, then failed for certain, and its way back has worked so far."""
+        """Return whether a sequence changed something, then definitely failed, and its rollback has worked so far."""
         main = [
             self._results[task.number].outcome for task in before if not task.fallback and task.number in self._results
         ]
         back = [self._results.get(task.number) for task in before if task.fallback]
         failed = any(outcome not in GOOD for outcome in main)
-        # What nobody knows, or somebody else did, is not for us to take back unasked.
+        # An unknown outcome, or a change by another operator, is not rolled back automatically.
         is_ours = Outcome.DONE in main and not any(outcome in UNSETTLED for outcome in main)
         return failed and is_ours and all(result is not None and result.outcome in GOOD for result in back)
 
@@ -440,7 +449,7 @@ class PlanRun:
 
 
 def build_half(step: Step) -> SeamarkError:
-    """What to say of a write of which a part is done."""
+    """Build the error for a write that is partly done."""
     return UnknownOutcomeError(
         f"a part of '{step.describe()}' is done, and the rest is not",
         hint="look at it, then take it back: seamark journal undo",
@@ -451,14 +460,14 @@ def _is_proof(task: PlannedStep) -> bool:
     return not task.step.acts and task.step.proves
 
 
-# For each one that sends. Looking and writing the intent take about as long as three requests that do not wait.
+# Per sending thread. Reading the state and writing the intent take about as long as three requests that don't wait.
 _READY = 4
 
 
 class Lanes:
-    """Walks a plan. A lane that fails leaves the others alone; where too many fail, none is begun any more.
+    """Runs the step sequences of a plan. A failed sequence doesn't affect the others; too many failures stop new ones.
 
-    `run` does one task. `is_stopping` says whether somebody wants the change to end early.
+    `run` executes one step. `is_stopping` returns whether the change is to end early.
     """
 
     def __init__(
@@ -474,28 +483,28 @@ class Lanes:
         self._is_broken_off = False
 
     def go(self) -> None:
-        """Run every lane to its end. What `run` raises ends the run: no further step is begun, then it is raised."""
+        """Run every sequence to its end. If `run` raises, no further step begins, and then the error is raised."""
         remaining = dict.fromkeys(task.lane for task in self._walk.remaining())
         self._canary = frozenset([lane for lane in remaining if not _is_topic(lane)][: self._pace.canary])
         for is_topic, phase in self._split(list(self._walk.tasks.lanes)):
             lanes = [lane for lane in phase if lane in remaining]
             self._go_through([lane for lane in lanes if lane in self._canary])
             self._go_through([lane for lane in lanes if lane not in self._canary])
-            # What comes after topics needs them: a sink that runs without its topic would make another one.
+            # Later sequences need the topics: a sink that runs without its topic would create another one.
             self._is_held_back |= is_topic and any(map(self._walk.is_failed, phase))
 
     def _split(self, lanes: list[str]) -> list[tuple[bool, list[str]]]:
-        """The lanes in phases. Topics and the rest are not in hand at the same time, whichever comes first."""
+        """Split the sequences into phases, so that topics and other resources never run at the same time."""
         return [(is_topic, list(phase)) for is_topic, phase in groupby(lanes, key=_is_topic)]
 
     def _go_through(self, lanes: Sequence[str]) -> None:
         if self._pace.at_once == 1 or len(lanes) <= 1:
             chosen = set(lanes)
-            # In the order of the plan, where lanes may be woven into each other.
+            # In the order of the plan, in which the steps of different sequences may alternate.
             for task in [task for task in self._walk.remaining() if task.lane in chosen]:
                 self._go_one(task)
             return
-        # At the end of the block what is in hand is finished: no act is left without its outcome.
+        # The end of the block waits for the running steps, so that no request is left without its outcome.
         with ThreadPoolExecutor(min(self._pace.at_once, len(lanes)), thread_name_prefix="seamark-lane") as pool:
             jobs = [pool.submit(self._go_lane, lane) for lane in lanes]
             try:
@@ -523,22 +532,23 @@ class Lanes:
             self._walk.leave(task)
 
     def _is_winding_up(self) -> bool:
-        # One failed canary is enough, for its fellows too.
+        # One failed canary is enough to stop the other canaries, too.
         if self._is_stopping() or self._is_held_back or not self._canary.isdisjoint(self._failed):
             return True
         return self._pace.max_failures is not None and len(self._failed) > self._pace.max_failures
 
 
 def _is_topic(lane: str) -> bool:
-    # A lane is called by its subject.
+    # A sequence is named after its subject.
     return parse_subject(lane).kind == TOPIC
 
 
 class Writers:
-    """Lets a few lanes at a time send something to one cluster, and as many more be ready to.
+    """Limits how many sequences send requests to one Connect cluster at once, and how many more are ready to send.
 
-    Connect takes what waits at its door between two rebalances. Who only then begins to look and to write its intent
-    misses that moment; who is ready does not, and what it saw is no older than one request takes.
+    Connect processes all waiting requests between two rebalances. A step that only then begins to read the state and to
+    write its intent misses that interval. A ready step doesn't, and the age of the state it read is at most the
+    duration of one request.
     """
 
     def __init__(self, limit: int) -> None:
@@ -548,7 +558,7 @@ class Writers:
 
     @contextmanager
     def readying(self, subject: str) -> Iterator[None]:
-        """Wait until it is time to look and to write the intent: soon it will be sent."""
+        """Wait until the step may read the state and write its intent, because its turn to send is near."""
         with self._gate(f"ready {_find_place(subject)}", limit=_READY * self._limit):
             yield
 

@@ -1,4 +1,4 @@
-"""`seamark init`: makes the journal's topics or its folder."""
+"""`seamark init`: create the journal's topics or its folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def open_journal(context: Context) -> JournalPort:
-    """The journal that the context names."""
+    """Open the journal that the context names."""
     from seamark.context import JournalKind  # noqa: PLC0415
 
     settings = context.journal
@@ -27,7 +27,7 @@ def open_journal(context: Context) -> JournalPort:
         from seamark.changes.file_journal import FileJournal  # noqa: PLC0415
 
         return FileJournal(settings.folder)
-    # Loaded here: it takes the Kafka client with it.
+    # Imported here, because it loads the Kafka client.
     from seamark.changes.kafka_journal import JournalNames, KafkaJournal  # noqa: PLC0415
 
     names = JournalNames(journal=settings.topic, heads=settings.heads_topic)
@@ -36,7 +36,7 @@ def open_journal(context: Context) -> JournalPort:
 
 @dataclass(frozen=True, slots=True)
 class SetupItem:
-    """One topic or folder. `words` say how it is or will be made, `settings` with which configs."""
+    """One topic or folder of the journal. `words` describes it, `settings` are its topic configs."""
 
     name: str
     is_there: bool
@@ -46,10 +46,10 @@ class SetupItem:
 
 @dataclass(frozen=True, slots=True)
 class JournalSetup:
-    """The journal of one context as it stands.
+    """The present state of a context's journal.
 
-    `warnings` say where something that is there is not as it should be. `access` are commands that let an operator use
-    the journal, for clusters that check.
+    `warnings` report existing items that aren't as they should be. `access` are commands that grant an operator access
+    to the journal, for Kafka clusters with an authorizer.
     """
 
     context: str
@@ -60,7 +60,7 @@ class JournalSetup:
 
     @property
     def missing(self) -> tuple[SetupItem, ...]:
-        """What has to be made."""
+        """The items that have to be created."""
         return tuple(item for item in self.items if not item.is_there)
 
 
@@ -68,8 +68,9 @@ class JournalSetup:
 class KeyRotation:
     """The rotation of a journal's key. All keys are named by their fingerprints.
 
-    `previous` is the journal's key now, or before the rotation; `fingerprint` is the new key, "" where it isn't made
-    yet. `file` is where the keys are stored afterwards. With `is_recorded` the journal has the new key already.
+    `previous` is the journal's key now, or before the rotation; `fingerprint` is the new key, "" if it hasn't been
+    created yet. `file` is where the keys are stored afterwards. With `is_recorded`, the journal has the new key
+    already.
     """
 
     context: str
@@ -83,7 +84,7 @@ _FLAGS = {"TOPIC": "--topic", "TRANSACTIONAL_ID": "--transactional-id"}
 
 
 def read_setup(context: Context) -> JournalSetup:
-    """What is there of the journal, and what is missing. Changes nothing."""
+    """Read which items of the journal exist and which are missing. Changes nothing."""
     from seamark.context import JournalKind  # noqa: PLC0415
 
     if context.journal.kind is JournalKind.FILE:
@@ -94,7 +95,7 @@ def read_setup(context: Context) -> JournalSetup:
 
 
 def make_setup(context: Context) -> tuple[str, ...]:
-    """Make what is missing; gives the names of what was made. What is there is left as it is."""
+    """Create the missing items and return their names. Existing items aren't changed."""
     from seamark.context import JournalKind  # noqa: PLC0415
 
     if context.journal.kind is JournalKind.FILE:
@@ -145,7 +146,7 @@ def _build_item(spec: TopicSpec, *, is_there: bool) -> SetupItem:
 
 
 def _build_commands(access: Iterable[NeededAccess]) -> list[str]:
-    """One command for each resource, with all that is done to it."""
+    """Build one command per resource, with all its operations."""
     operations: dict[tuple[str, str, str], list[str]] = {}
     for needed in access:
         operations.setdefault((needed.resource, needed.name, needed.pattern), []).append(needed.operation)
@@ -161,7 +162,7 @@ def _build_commands(access: Iterable[NeededAccess]) -> list[str]:
 
 
 def _spell(operation: str) -> str:
-    # Kafka's tool writes DescribeConfigs where its protocol writes DESCRIBE_CONFIGS.
+    # kafka-acls.sh writes DescribeConfigs where the Kafka protocol writes DESCRIBE_CONFIGS.
     return operation.title().replace("_", "")
 
 
@@ -172,7 +173,7 @@ def _make_folder(folder: Path) -> tuple[str, ...]:
         folder.mkdir(parents=True, mode=0o700)
     except OSError as error:
         if folder.is_dir():
-            # Another process made it meanwhile.
+            # Another process created it in the meantime.
             return ()
         raise JournalError(
             f"the journal's folder can't be made: {folder}",

@@ -1,7 +1,8 @@
 """A journal whose entries carry a keyed hash, so that an entry written without the journal's key is refused.
 
-The hash chain of entries shows that none was changed or left out, but anybody who may write to the journal can compute
-it. Resume and undo act on what entries say: they accept entries of holders of the key only (`check_signatures`).
+The hash chain of the entries shows that none was changed or omitted, but any process with write access to the journal
+can compute it. Resume and undo act on the contents of entries, so they accept only entries that were written with the
+key (`check_signatures`).
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from seamark.changes.journal import Entry, EntryKind, Head, JournalPort, Journal
 from seamark.core.refs import Port
 from seamark.errors import LockedError, RefusedError, TamperedJournalError
 
-# A seal reads `hmac-sha256:KEY:HASH`. KEY is a short name of the key, so that a seal of another key isn't taken for a
-# changed secret; `find_key_names` of `seamark.changes.images` reads it. A secret can't be computed from its seal.
+# The format of a seal is `hmac-sha256:KEY:HASH`. KEY is a short name of the key, so that a seal by another key isn't
+# mistaken for a changed secret; `find_key_names` of `seamark.changes.images` reads it. A secret can't be computed from
+# its seal.
 
 P = TypeVar("P")
 _NAME_LENGTH = 8
-# 128 bits: two keys have the same fingerprint neither by accident nor by search.
+# 128 bits: two keys don't get the same fingerprint by accident, and a collision can't be searched for.
 _FINGERPRINT_LENGTH = 32
 
 
@@ -51,7 +53,7 @@ class SealKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """The keys of one context: `current` seals and signs, `previous` only check changes that are closed."""
+    """The keys of one context: `current` seals and signs, `previous` keys only verify closed changes."""
 
     current: SealKey
     previous: tuple[SealKey, ...] = ()
@@ -62,24 +64,24 @@ class KeyRing:
         return (self.current, *self.previous)
 
     def find_previous(self, fingerprint: str) -> SealKey | None:
-        """Return the previous key of a fingerprint."""
+        """Return the previous key with a fingerprint; None if there is none."""
         return next((key for key in self.previous if key.fingerprint == fingerprint), None)
 
 
 @dataclass(frozen=True, slots=True)
 class SealingEnvironment:
-    """An `Environment` that seals with another key: for comparing with images that were sealed with it."""
+    """An `Environment` that seals with another key, to compare with images that were sealed with that key."""
 
     _world: Environment
     _key: SealKey
 
     @property
     def clock(self) -> Clock:
-        """The clock of the world."""
+        """The clock of the wrapped environment."""
         return self._world.clock
 
     def use(self, port: Port[P]) -> P:
-        """Return the capability of the world."""
+        """Return the capability of the wrapped environment."""
         return self._world.use(port)
 
     def reveal(self, reference: str) -> str:
@@ -91,14 +93,14 @@ class SealingEnvironment:
         return self._key.seal(value)
 
 
-# The record selects nothing and proves nothing about entries: those are checked by their own signatures. Whoever can
-# write the journal can replace the record, and reaches only that commands are refused.
+# The record selects nothing and proves nothing about entries: those are checked by their own signatures. An attacker
+# who can write the journal can replace the record, but only causes commands to be refused.
 
 _MOST_SHOWN = 5
 
 
 def build_key_record(key: SealKey, *, by: str, at: str, previous: SealKey | None = None) -> KeyRecord:
-    """Return the signed record of a key; after a rotation signed with the previous key too."""
+    """Build the signed record of a key. After a rotation, the previous key signs it, too."""
     record = KeyRecord(key.fingerprint, by, at, previous.fingerprint if previous else "")
     return KeyRecord(
         record.fingerprint,
@@ -111,7 +113,7 @@ def build_key_record(key: SealKey, *, by: str, at: str, previous: SealKey | None
 
 
 def check_record(record: KeyRecord, key: SealKey) -> None:
-    """Refuse a record with the fingerprint of a key that wasn't signed with the key.
+    """Refuse a record that has the fingerprint of a key but wasn't signed with that key.
 
     Raises:
         TamperedJournalError: a holder of the key didn't write the record.
@@ -132,7 +134,7 @@ def is_rotated_from(record: KeyRecord, keys: KeyRing) -> bool:
 
 
 def check_same_key(recorded: KeyRecord | None, mine: KeyRecord | None) -> None:
-    """Refuse a change whose key isn't the journal's, where changes are begun: the key may have been rotated since.
+    """Refuse to begin a change whose key isn't the journal's, because the key may have been rotated since.
 
     Raises:
         RefusedError: the journal has another key.
@@ -147,9 +149,9 @@ def check_same_key(recorded: KeyRecord | None, mine: KeyRecord | None) -> None:
 
 
 def check_recordable(recorded: KeyRecord | None, record: KeyRecord, open_heads: Sequence[Head]) -> None:
-    """Refuse to record a key over another one than its previous one, or to rotate the key while a change is open.
+    """Refuse to replace a key other than the recorded previous one, or to rotate the key while a change is open.
 
-    Entries of one change have one key, so that a rotation waits for all changes.
+    All entries of a change are signed with one key, so a rotation must wait until all changes are closed.
 
     Raises:
         RefusedError: the key of the journal isn't the expected one.
@@ -167,7 +169,7 @@ def check_recordable(recorded: KeyRecord | None, record: KeyRecord, open_heads: 
 
 
 def build_open(open_heads: Sequence[Head]) -> LockedError:
-    """Return the error for a rotation while changes are open."""
+    """Build the error for a rotation while changes are open."""
     more = len(open_heads) - _MOST_SHOWN
     first = open_heads[0]
     return LockedError(
@@ -180,7 +182,7 @@ def build_open(open_heads: Sequence[Head]) -> LockedError:
 
 
 SIGNATURE = "signature"
-# What the journal adds to the body of the first entry.
+# The fields that the journal adds to the body of the first entry.
 _ADDED = frozenset({"nonce"})
 
 Seal = Callable[[str], str]
@@ -188,7 +190,7 @@ Seal = Callable[[str], str]
 
 
 class SignedJournal:
-    """A `JournalPort` that signs what is written to another one. `find_keys` is called when something is signed."""
+    """A `JournalPort` that signs what it writes to another one. `find_keys` is called when something is signed."""
 
     def __init__(self, journal: JournalPort, find_keys: Callable[[], KeyRing]) -> None:
         self._journal = journal
@@ -206,9 +208,9 @@ class SignedJournal:
     def take_over(
         self, change: str, *, nonce: str, by: str, at: str, expected_nonce: str | None = None
     ) -> JournalWriter:
-        """See `JournalPort.take_over`. The entry of a takeover isn't signed: it names the new holder only.
+        """See `JournalPort.take_over`. The entry of a takeover isn't signed, because it only names the new holder.
 
-        Signatures are checked under the lock, because an entry may have been added since the change was read.
+        Signatures are checked while the lock is held, because an entry may have been added since the change was read.
 
         Raises:
             TamperedJournalError: an entry was not written with the key. The change stays open.
@@ -223,7 +225,7 @@ class SignedJournal:
         return _SignedWriter(writer, key.seal)
 
     def read(self, change: str) -> tuple[Entry, ...]:
-        """See `JournalPort.read`. Signatures are not checked: anybody may look."""
+        """See `JournalPort.read`. Signatures aren't checked: reading doesn't require the key."""
         return self._journal.read(change)
 
     def heads(self, *, limit: int | None = None) -> tuple[Head, ...]:
@@ -283,7 +285,7 @@ def check_signatures(entries: Sequence[Entry], seal: Seal) -> None:
     """Refuse a change with an entry that a holder of the key didn't write.
 
     Raises:
-        TamperedJournalError: an entry has no signature, or that of other content.
+        TamperedJournalError: an entry has no signature, or one for other content.
     """
     for entry in entries:
         if entry.kind is EntryKind.TAKEN:
@@ -300,6 +302,6 @@ def check_signatures(entries: Sequence[Entry], seal: Seal) -> None:
 
 
 def _sign(seal: Seal, change: str, number: int, kind: EntryKind, body: Mapping[str, Any]) -> str:
-    """Return the signature of an entry at its place: a copy in another change or at another place has another one."""
+    """Sign an entry including its change and number, so that a copy in another change or position is invalid."""
     signed = [change, number, str(kind), body]
     return seal(json.dumps(signed, sort_keys=True, separators=(",", ":"), ensure_ascii=False))

@@ -1,8 +1,8 @@
 """Kinds of resources that spec files declare: the protocol between `specs` and the packages of the resources.
 
-A package brings the section of its resources as a `SpecKind`: keys, JSON Schema, reading entries, and the actions that
-lead from what runs to what the entries declare. `specs` finds files, reads them, orders the sections and records which
-spec owns what; it knows kinds from the registry only.
+A package defines the section of its resources as a `SpecKind`: keys, JSON Schema, reading entries, and the actions that
+lead from the running state to what the entries declare. `specs` finds files, reads them, orders the sections and
+records which spec owns which resource; it knows kinds only from the registry.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class SpecTable(Protocol):
-    """A table of a spec file. Texts are returned with `${{ … }}` filled in."""
+    """A table of a spec file. Text values are returned with `${{ … }}` substituted."""
 
     def __contains__(self, key: object) -> bool: ...
 
     def __iter__(self) -> Iterator[str]: ...
 
     def check_keys(self, known: Mapping[str, str], *, what: str) -> None:
-        """Refuse a key that isn't known.
+        """Refuse an unknown key.
 
         Raises:
             SpecError: there is one; the hint names a similar key.
@@ -41,11 +41,11 @@ class SpecTable(Protocol):
         ...
 
     def read_name(self, key: str) -> str:
-        """Return the key itself: tables of named entries have their names as keys."""
+        """Return the key itself, because tables of named entries use their names as keys."""
         ...
 
     def find_place(self, key: str) -> FileLocation:
-        """Return where the key is."""
+        """Return the location of the key."""
         ...
 
     def is_null(self, key: str) -> bool:
@@ -61,7 +61,7 @@ class SpecTable(Protocol):
         ...
 
     def read_table(self, key: str, *, what: str = "") -> SpecTable:
-        """Return the table below a key. `what` names it in an error; by default the key does.
+        """Return the table below a key. `what` names it in an error; the default is the key.
 
         Raises:
             SpecError: the value isn't a table.
@@ -85,7 +85,7 @@ class SpecTable(Protocol):
         ...
 
     def read_config(self, key: str) -> dict[str, str]:
-        """Return a table of texts, such as a config; without the key it is empty.
+        """Return a table of text values, such as a config; an empty one if the key is missing.
 
         Raises:
             SpecError: it isn't a table, or a value isn't a text.
@@ -97,7 +97,7 @@ class SpecTable(Protocol):
         ...
 
     def build_error(self, problem: str, *, key: str = "", at_key: bool = False, hint: str = "") -> SpecError:
-        """Return the error for the value of a key, for the key itself, or without a key for the table.
+        """Build the error for the value of a key, for the key itself, or, without a key, for the table.
 
         `problem` must not repeat a value of a config, which may be a secret.
         """
@@ -123,7 +123,7 @@ class SpecClaim:
 
 
 class OwnershipPort(Protocol):
-    """What the spec of a plan owns, and what other specs own. Keys are owners, as `core.refs` spells them."""
+    """The resources that the spec of a plan owns, and those of other specs. Keys are owners as in `core.refs`."""
 
     @property
     def own(self) -> Mapping[str, str]:
@@ -131,7 +131,7 @@ class OwnershipPort(Protocol):
         ...
 
     def others(self) -> Mapping[str, SpecClaim]:
-        """Return what other specs own by now."""
+        """Return which resources other specs own now."""
         ...
 
     def read_applied(self, owners: Iterable[str]) -> Mapping[str, Any]:
@@ -141,11 +141,11 @@ class OwnershipPort(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SectionRequest:
-    """What a kind needs to plan its section.
+    """The input for planning a section.
 
-    With `adopt`, resources of other specs are taken over. `names` are names and globs, for kinds that take them. With
-    `prune`, what the spec doesn't declare is deleted, whoever made it. `validate` asks servers whether they would
-    accept what is declared. What must run has `wait_seconds` to start.
+    With `adopt`, resources of other specs are taken over. `names` are names and globs, for kinds that accept them. With
+    `prune`, resources that the spec doesn't declare are deleted, no matter how they were created. With `validate`,
+    servers are asked whether they would accept what is declared. Resources that must run have `wait_seconds` to start.
     """
 
     reads: Reads
@@ -161,9 +161,9 @@ class SectionRequest:
 class SectionPlan:
     """The actions of a section, what each of them found (`Action.inspect`), and notes for the reader of the plan.
 
-    The lines of the plan are those of the actions, unless the kind has `lines` of its own. `last_notes` follow the
-    notes of all sections. `drifts` is what was changed outside the spec, `survey` what was read, and `gone` what the
-    spec owned and what no longer exists. With `world`, the plan is completed from what was read there.
+    The lines of the plan are those of the actions, unless the kind sets its own `lines`. `last_notes` follow the notes
+    of all sections. `drifts` are changes made outside the spec, `survey` is what was read, and `gone` are resources
+    that the spec owned and that no longer exist. With `world`, the plan is completed from what was read there.
     """
 
     actions: tuple[Action, ...] = ()
@@ -187,18 +187,17 @@ class SectionPlan:
 D = TypeVar("D", bound=Declaration)
 
 CONNECTOR_PHASE = 20
-"""The phase of connectors."""
+"""The planning phase of connectors."""
 
 
 class SpecKind(ABC, Generic[D]):
     """One kind of resource in spec files. A subclass is registered with `register_spec_kind`.
 
     `section` is its key in a file, and `noun` names one resource. Actions of a lower `phase` come first in a plan. A
-    kind that `takes_names` plans a part of its section by `SectionRequest.names`; the others are left out of such a
-    plan. `kept` says what `destroy` leaves of a kind that it doesn't delete.
-
-    Resources of an `is_owned` kind belong to the spec that declared them: `OwnershipPort` has them as NOUN/NAME, so
-    that `plan` can remove what left the files. Their steps have that subject, and the trait `declares`. Connectors are
+    kind with `takes_names` can plan a part of its section by `SectionRequest.names`; other kinds are omitted from such
+    a plan. `kept` describes what remains after `destroy` of a kind that it doesn't delete. Resources of an `is_owned`
+    kind belong to the spec that declared them: `OwnershipPort` stores them as NOUN/NAME, so that `plan` can delete
+    resources that were removed from the files. Their steps have that subject, and the trait `declares`. Connectors are
     owned as CLUSTER/NAME.
     """
 
@@ -210,7 +209,7 @@ class SpecKind(ABC, Generic[D]):
     is_owned: ClassVar[bool] = False
 
     def check(self, wanted: Sequence[D], context: Context) -> None:
-        """Check the declarations without a server.
+        """Check the declarations without contacting a server.
 
         Raises:
             SpecError: one of them can't be applied in this context.
@@ -219,20 +218,20 @@ class SpecKind(ABC, Generic[D]):
 
     @abstractmethod
     def plan(self, wanted: Sequence[D], request: SectionRequest) -> SectionPlan:
-        """Return the actions that lead from what runs to what is declared.
+        """Plan the actions that lead from the running state to what is declared.
 
         Raises:
-            RefusedError: something that is declared can't be reached.
+            RefusedError: a declared state can't be reached.
         """
 
     def destroy(self, wanted: Sequence[D], request: SectionRequest) -> SectionPlan:
-        """Return the actions that delete what is declared. Unless a kind overrides this, its resources are kept."""
+        """Plan the actions that delete what is declared. Unless a kind overrides this, its resources are kept."""
         del request
         names = render_names([one.name for one in wanted])
         return SectionPlan(notes=(f"{self.section} {self.kept}: {names}",)) if wanted else SectionPlan()
 
     def check_plan(self, planned: PlannedChange, part: SectionPlan, request: SectionRequest) -> tuple[str, ...]:
-        """Check a complete plan, of which the kind planned a part. Returns more notes.
+        """Check a complete plan, of which the kind planned a part, and return additional notes.
 
         Raises:
             RefusedError: a server would not accept what is declared.
@@ -242,7 +241,7 @@ class SpecKind(ABC, Generic[D]):
 
 
 class SectionKind(SpecKind[D]):
-    """A kind that reads its section itself. `summary` is shown by editors."""
+    """A kind that reads its section itself. Editors show `summary`."""
 
     summary: ClassVar[str]
 
@@ -252,14 +251,14 @@ class SectionKind(SpecKind[D]):
 
     @abstractmethod
     def read(self, file: SpecTable) -> Iterator[D]:
-        """Yield what the section of a file declares. It is called only for files that have the section.
+        """Yield what the section of a file declares. Called only for files that have the section.
 
         Raises:
             SpecError: an entry is invalid.
         """
 
     def build_from_program(self, name: str, place: FileLocation, fields: Mapping[str, Any]) -> D | None:
-        """Return what a spec program declares by a `Resource` of this noun; None if its fields are invalid."""
+        """Build what a spec program declares with a `Resource` of this noun; return None if its fields are invalid."""
         del name, place, fields
         return None
 
@@ -268,7 +267,7 @@ _KINDS: dict[str, SpecKind[Any]] = {}
 
 
 def register_spec_kind(kind: SpecKind[Any]) -> None:
-    """Add a kind to spec files.
+    """Register a kind for spec files.
 
     Raises:
         ValueError: another kind has its section or its noun.
@@ -280,17 +279,17 @@ def register_spec_kind(kind: SpecKind[Any]) -> None:
 
 
 def list_spec_kinds() -> tuple[SpecKind[Any], ...]:
-    """Return every kind that is registered, in the order of their phases."""
+    """Return every registered kind, in the order of their phases."""
     return tuple(sorted(_KINDS.values(), key=lambda kind: (kind.phase, kind.section)))
 
 
 def is_connector_owner(owner: str) -> bool:
-    """Return whether an owner that a spec has is a connector: CLUSTER/NAME, and not NOUN/NAME of another kind."""
+    """Return whether an owner in a spec is a connector: CLUSTER/NAME, not NOUN/NAME of another kind."""
     noun = parse_subject(owner).kind
     return all(noun != kind.noun for kind in _KINDS.values() if kind.is_owned)
 
 
-# JSON Schema for editors. A text with a slot can stand for any value that is checked after it is filled in.
+# JSON Schema for editors. A text with a placeholder is valid for any value that is checked after substitution.
 
 SLOT_PATTERN = r"\$\{\{ *(each|env)\.[A-Za-z0-9_.-]+ *\}\}"
 NUMBER_SCHEMA: Mapping[str, Any] = {
@@ -305,7 +304,7 @@ CONFIG_SCHEMA: Mapping[str, Any] = {
 def build_table_schema(
     described: Mapping[str, str], shapes: Mapping[str, Mapping[str, Any]], *, required: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the schema of a table that has exactly the keys that its reader knows."""
+    """Build the schema of a table with exactly the keys that its reader knows."""
     table: dict[str, Any] = {
         "type": "object",
         "additionalProperties": False,

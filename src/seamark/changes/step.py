@@ -1,4 +1,4 @@
-"""A step: one act on the running system, that knows what was before and how to see what is now."""
+"""A step: one request to the running system, with the state before it and a check of its effect."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ __all__ = [
     "SETTLE_SECONDS",
     "STEPS",
     "CanNotUndo",
+    "ConnectorSubject",
     "Intent",
     "Observed",
     "Outcome",
@@ -36,13 +37,13 @@ _STEP_FIELDS = frozenset({"kind", "subject", "arguments", "lane", "always", "fal
 
 @dataclass(frozen=True, slots=True)
 class StepData:
-    """One act of a plan, as it is saved and journalled: what kind, on what, with which arguments.
+    """One step of a plan, as it is saved and journaled: its kind, subject and arguments.
 
-    `lane` groups steps that stand or fall together; a failure in one lane leaves the others alone.
-    `always` marks a step that runs even after a failure before it in its lane, such as restoring a run state.
-    `fallback` marks one that runs only after such a failure, where the lane had acted: the way back to what stood.
-    `insists` marks one behind which there is no way back: where it fails, the change stays open, and a resume tries it
-    again.
+    `lane` groups the steps of one step sequence, which succeed or fail together; a failure in one sequence doesn't
+    affect the others. `always` marks a step that runs even after an earlier step of its sequence failed, such as
+    restoring a connector's state. `fallback` marks a step that runs only after such a failure, if the sequence had
+    changed something: it rolls back to the previous state. `insists` marks a step that can't be rolled back: if it
+    fails, the change stays open, and a resume retries it.
     """
 
     kind: str
@@ -54,7 +55,7 @@ class StepData:
     insists: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """The step as JSON takes it."""
+        """Return the step as a JSON object."""
         return {
             "kind": self.kind,
             "subject": self.subject,
@@ -62,13 +63,14 @@ class StepData:
             "lane": self.lane,
             "always": self.always,
             "fallback": self.fallback,
-            # Most plans have none: they look as they did before there was such a mark.
+            # Most plans have none. Omitting the field keeps their JSON identical to that of plans from before the field
+            # existed.
             **({"insists": True} if self.insists else {}),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> StepData:
-        """Read what `to_dict` gave.
+        """Build the step from what `to_dict` returned.
 
         Raises:
             UsageError: a field is unknown, missing or of another type.
@@ -93,9 +95,9 @@ class StepData:
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """What was so when the plan was made and must still be so when it is applied.
+    """A fact that was true when the plan was created and must still be true when it is applied.
 
-    `kind` and `subject` say what is compared, `expected` holds its fingerprint, `words` says it to a person.
+    `kind` and `subject` say what is compared, `expected` is its fingerprint, `words` describes it for people.
     """
 
     kind: str
@@ -105,7 +107,7 @@ class Precondition:
 
 
 class Observed(StrEnum):
-    """What is seen of a step's act in the running system."""
+    """The state of a step's effect, as observed in the running system."""
 
     AFTER = "after"
     BEFORE = "before"
@@ -115,10 +117,10 @@ class Observed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a step found and what it wants, written to the journal before it acts. JSON, without secrets.
+    """The state that a step found and the state it wants, written to the journal before the step acts.
 
-    `before` and `after` are images of the step's aspect of its subject, comparable with those of other steps of that
-    aspect. `extra` is what undo needs beside them.
+    JSON, without secrets. `before` and `after` are images of the step's aspect of its subject, comparable with the
+    images of other steps on that aspect. `extra` holds what undo needs in addition.
     """
 
     before: Any
@@ -126,47 +128,51 @@ class Intent:
     extra: Any = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As the journal takes it."""
+        """Return the intent as a JSON object for the journal."""
         return {"before": self.before, "after": self.after, "extra": self.extra}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Intent:
-        """Read what `to_dict` gave."""
+        """Build the intent from what `to_dict` returned."""
         return cls(before=data["before"], after=data["after"], extra=data["extra"])
 
 
 @dataclass(frozen=True, slots=True)
 class CanNotUndo:
-    """Why a step can't be taken back. `names_step` says that the reason names it."""
+    """The reason why a step can't be undone. `names_step` is set if the reason already names the step."""
 
     because: str
     names_step: bool = False
 
 
 class Step(ABC):
-    """One act on the running system: a frozen dataclass, whose fields are what a plan holds of it.
+    """One request to the running system: a frozen dataclass whose fields are what a plan stores.
 
-    Printing, applying and undoing a step use the same fields. The class variables are traits, by which the executor
-    treats steps of a kind alike.
+    Printing, applying and undoing a step use the same fields. The class variables are traits; the executor treats steps
+    with the same traits alike.
     """
 
     __slots__ = ()
 
     # The name of the kind in plans and in the journal; `step_kind` sets it.
     kind: ClassVar[str]
-    # Which side of the subject its images show: "config", "state". Images of one aspect can be compared.
+    # Which aspect of the subject its images show: "config", "state". Images of the same aspect can be compared.
     aspect: ClassVar[str]
-    # Whether that side changes without an operator, as failed tasks do. Then finding another image is no conflict.
+    # Whether that aspect changes without an operator, as the set of failed tasks does. If so, a different image is not
+    # a conflict.
     drifts: ClassVar[bool] = False
-    # Whether it changes what a plan is about. A check or a wait does not: it is repeated after a crash, and not undone.
+    # Whether the step changes the plan's resource. A check or a wait doesn't: it is repeated after a crash, and not
+    # undone.
     acts: ClassVar[bool] = True
-    # Whether a check writes while it checks, such as a fence in a ledger: then it has an intent, too.
+    # Whether a check also writes, such as a fence in a ledger. If so, it has an intent, too.
     writes: ClassVar[bool] = False
-    # Whether it writes absolute values, so that a partial write may be repeated as a whole (`OutcomeResolver.is_half`).
+    # Whether the step writes absolute values, so that a partial write may be repeated completely
+    # (`OutcomeResolver.is_half`).
     repeats: ClassVar[bool] = False
-    # Whether it proves that nothing else writes: right before it acts or, for a check, before the steps after it.
+    # Whether the step proves that nothing else writes: immediately before it acts or, for a check, before the steps
+    # after it.
     proves: ClassVar[bool] = False
-    # Whether what a check found holds for a short time only, so that it is checked again before a late act.
+    # Whether the result of a check is valid for a short time only, so that it is checked again before a late request.
     expires: ClassVar[bool] = False
     # Whether it changes what a spec declares: a connector's config or a pipeline.
     declares: ClassVar[bool] = False
@@ -177,36 +183,37 @@ class Step(ABC):
 
     @property
     def settle_seconds(self) -> float:
-        """How long its effect may take to show after the call returned; then the step has failed."""
+        """How long the effect may take to become visible after the call returned. After that, the step has failed."""
         return 60.0
 
     @property
     @abstractmethod
     def subject(self) -> str:
-        """What it acts on, as a person names it: `connector/game/log-purchase`."""
+        """The resource that the step acts on, as users write it: `connector/game/log-purchase`."""
 
     @abstractmethod
     def describe(self) -> str:
-        """Return what it does to the running system, in a few words."""
+        """Return a short description of what the step does to the running system."""
 
     @abstractmethod
     def intend(self, world: Environment) -> Intent:
-        """Read the present state, and return it with the wanted one. Changes nothing."""
+        """Read the current state and return it together with the wanted one. Changes nothing."""
 
     @abstractmethod
     def perform(self, world: Environment, intent: Intent) -> str | None:
-        """Act. Errors say whether it happened: UnknownOutcomeError and JournalError aside, it did not.
+        """Send the request.
 
-        It may return what it saw or did in a few words, for people and the journal.
+        Any error except UnknownOutcomeError and JournalError means that the request had no effect. The return value may
+        be a short note on what was seen or done, for users and the journal.
         """
 
     @abstractmethod
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        """Compare the running system with the intent: is it as intended, as before, in between, or neither?"""
+        """Compare the running system with the intent: as intended, as before, in between, or neither."""
 
     @abstractmethod
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        """Return the step that undoes this one, or why there is none; None where there is nothing to undo."""
+        """Return the step that undoes this one, the reason why there is none, or None if there is nothing to undo."""
 
     def find_clusters(self) -> tuple[str, ...]:
         """Return the Connect clusters that the step acts on: its fields `cluster` and `clusters`."""
@@ -218,11 +225,11 @@ class Step(ABC):
         return ()
 
     def build_left(self, intent: Intent) -> Any:
-        """Return the image of what the step leaves when it is done."""
+        """Return the image that the step leaves when it is done."""
         return intent.after
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        """Return the step as a plan holds it: without secrets."""
+        """Return the step as a plan stores it: without secrets."""
         return StepData(self.kind, self.subject, encode_fields(self), lane=lane, always=always)
 
     @classmethod
@@ -235,14 +242,27 @@ class Step(ABC):
         return decode_fields(cls, data.arguments)
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectorSubject:
+    """The subject of steps and actions on one connector: connector `name` in Connect cluster `cluster`."""
+
+    cluster: str
+    name: str
+
+    @property
+    def subject(self) -> str:
+        """The connector, as users write it."""
+        return f"connector/{self.cluster}/{self.name}"
+
+
 STEPS: dict[str, type[Step]] = {}
-"""Every kind of step by its name, once `seamark.fleet.kinds` is imported."""
+"""Every step kind by its name; complete once `seamark.fleet.kinds` is imported."""
 
 S = TypeVar("S", bound=Step)
 
 
 def step_kind(kind: str) -> Callable[[type[S]], type[S]]:
-    """Register a class as the steps of this kind; plans and the journal know them by that name."""
+    """Register a class as the steps of this kind, the name that plans and the journal use."""
 
     def register(cls: type[S]) -> type[S]:
         if kind in STEPS:
@@ -258,7 +278,7 @@ def build_step(data: StepData) -> Step:
     """Build the step that a plan's data describes.
 
     Raises:
-        UsageError: the kind is unknown, or the arguments are not those of this kind.
+        UsageError: the kind is unknown, or the arguments don't match this kind.
     """
     kind = STEPS.get(data.kind)
     if kind is None:
@@ -268,19 +288,22 @@ def build_step(data: StepData) -> Step:
     return kind.from_data(data)
 
 
-# A worker that takes part in a rebalance shows a change within seconds; a minute is a cluster in trouble.
+# During a rebalance, a worker shows a change within seconds. After a minute, the Connect cluster has a problem.
 SETTLE_SECONDS = 60.0
 
 
 def compare_image(image: Any, intent: Intent) -> Observed:
-    """Where an image stands between an intent's before and after."""
+    """Compare an image with an intent's `before` and `after`."""
     if image == intent.after:
         return Observed.AFTER
     return Observed.BEFORE if image == intent.before else Observed.FOREIGN
 
 
 def compare_places(now: Any, intent: Intent, part: str) -> Observed:
-    """The same for an image whose `part` names places: where each is as before or as after, a part of it is done."""
+    """Compare an image with an intent entry by entry; `part` names the mapping of entries in the images.
+
+    If each entry is either as before or as after, the write is partly done (BETWEEN).
+    """
     seen = compare_image(now, intent)
     if seen is not Observed.FOREIGN:
         return seen

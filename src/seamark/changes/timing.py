@@ -1,4 +1,4 @@
-"""How long the executor waits for what."""
+"""How long the executor waits, and how many step sequences it runs at once."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from seamark.errors import DeadlineError, RefusedError, SeamarkError, UnsettledE
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many lanes go at once, and how much may go wrong.
+    """How many step sequences run at once, and how many may fail.
 
-    `at_once` lanes are in hand at a time; most of them wait for what Connect does. `writers` of them at a time send
-    something to one cluster. The first `canary` lanes go alone, and nothing follows where one of them fails. With more
-    than `max_failures` failed lanes no other is begun. A plan with more than `max_changes` lanes is not begun at all.
+    `at_once` sequences run concurrently; most of them wait for Connect. `writers` of them send requests to one Connect
+    cluster at the same time. The first `canary` sequences run alone, and if one of them fails, no others begin. After
+    more than `max_failures` failed sequences, no others begin. A plan with more than `max_changes` sequences is
+    refused.
     """
 
     at_once: int = 1
@@ -26,7 +27,7 @@ class Pace:
     max_changes: int | None = None
 
     def refuse_too_many(self, changes: int) -> None:
-        """Refuse a plan that changes more than is allowed."""
+        """Refuse a plan with more changes than allowed."""
         if self.max_changes is not None and changes > self.max_changes:
             raise RefusedError(
                 f"the plan changes {changes} things, and {self.max_changes} are allowed; nothing was changed",
@@ -34,19 +35,19 @@ class Pace:
             )
 
 
-# Connect takes everything that waits at its door, then rebalances, which costs a heartbeat: 1.5 s here, else 3 s.
-# So what counts is that somebody always waits there. On two workers and two busy cores 200 connectors were created by 8
-# writers in 4 to 11 s, with many such pauses; by 16 in 4 to 7 s; by 32 in 4 to 6 s. The lanes beyond the writers get
-# ready or wait for what they have sent.
+# Connect processes all waiting requests, then rebalances, which costs a heartbeat: 1.5 s here, otherwise 3 s. So a
+# request should always be waiting. On two workers and two busy cores, 8 writers created 200 connectors in 4 to 11 s,
+# with many such pauses; 16 writers in 4 to 7 s; 32 writers in 4 to 6 s. The sequences beyond the writers prepare their
+# request or wait for the effect of the last one.
 FLEET_PACE = Pace(at_once=128, writers=16)
 
 
 T = TypeVar("T")
 
-# While a rebalance goes on, a paused connector shows the same as a running one, and a config is not told at all. On a
-# quiet cluster that is over within seconds; longer than a minute is a cluster in trouble, and the operator's affair.
+# During a rebalance, a paused connector looks like a running one, and configs can't be read at all. On a quiet Connect
+# cluster that ends within seconds; if it takes longer than a minute, the operator has to examine the Connect cluster.
 REBALANCE_SECONDS = 60.0
-# Nobody is told that a plan waits; so it does for no longer than the client does for one answer.
+# No progress is shown while planning waits; so it waits no longer than the client does for one answer.
 PLAN_SECONDS = 20.0
 
 
@@ -58,7 +59,7 @@ def retry_while(
     every_seconds: float = 0.5,
     on: type[SeamarkError] = SeamarkError,
 ) -> T:
-    """What `ask` gives. Where it fails so and asking again may help, it is asked again until the time is over."""
+    """Return the result of `ask`; retry a retryable error of type `on` until the time limit."""
     deadline = clock.now() + seconds
     while True:
         try:
@@ -73,8 +74,8 @@ def plan_patiently(ask: Callable[[], T], clock: Clock) -> T:
     """Return what planning reads with `ask`, and wait for the end of a rebalance.
 
     The client of changes gives up a request after the 20 s in which a write may be sent. Reads of a plan have no such
-    limit: Connect answers 500 or 409 for as long as a rebalance is expected, and many changes at once keep it going.
-    A cluster that doesn't answer at all is no `DeadlineError` and isn't waited for.
+    limit: Connect answers 500 or 409 for as long as a rebalance is expected, and many concurrent changes prolong it. A
+    Connect cluster that doesn't respond at all doesn't raise a `DeadlineError`, so planning doesn't wait for it.
     """
     return retry_while(
         lambda: retry_while(ask, clock, seconds=PLAN_SECONDS, on=UnsettledError),
@@ -84,7 +85,7 @@ def plan_patiently(ask: Callable[[], T], clock: Clock) -> T:
     )
 
 
-# The bound from the confirmation of an intent to the first byte of its request. A rebalance mostly ends within it.
+# The limit from the confirmation of an intent to the first byte of its request. A rebalance mostly ends within it.
 SEND_SECONDS = 20.0
 
 
@@ -92,18 +93,19 @@ SEND_SECONDS = 20.0
 class ChangeTiming:
     """Times of the executor, in seconds.
 
-    `in_flight` is how long a request that was sent may still be carried out without an answer: Connect's REST API gives
-    up after 90 s, a fixed number, and what it began may end until then. `begin` is how long after its entry a step may
-    begin to act; a process that slept longer asks the journal first. `send` is the time from there to the first byte of
-    the last attempt of its request: an absolute deadline, with everything that the step reads in between. `shows` is
-    how long something that was carried out may be hidden from a reader: a worker reads the status topic and its own
-    snapshot of the config topic a little late. `foreign` is how long a state that is neither before nor after must be
-    seen until it is believed. `rebalance` is how long Connect may be unable to tell what is there, before anything is
+    `in_flight` is how long a sent request may still take effect without an answer: Connect's REST API gives up after 90
+    s, a fixed number, and what it began may end until then. `begin` is how long after its entry a step may begin to
+    act; a process that was suspended longer checks the journal first. `send` is the time from there to the first byte
+    of the last attempt of its request: an absolute deadline, which includes everything that the step reads in between.
+    `shows` is how long the effect of a request may stay invisible to readers: a worker reads the status topic and its
+    own snapshot of the config topic with a delay. `foreign` is how long a state that is neither before nor after must
+    last until it is accepted. `rebalance` is how long Connect may be unable to report its state before anything is
     begun.
     """
 
     in_flight_seconds: float = 90.0
-    # From an entry to the first byte of its act are milliseconds; 5 s is a machine in trouble or a stopped process.
+    # An entry and the first byte of its request are milliseconds apart; 5 s indicate an overloaded machine or a
+    # suspended process.
     begin_seconds: float = 5.0
     send_seconds: float = SEND_SECONDS
     shows_seconds: float = 10.0
@@ -113,17 +115,17 @@ class ChangeTiming:
 
     @property
     def quiet_seconds(self) -> float:
-        """Return how long after its entry nothing of an act can land any more.
+        """How long after its entry a request can still take effect.
 
-        With the time until everything shows, every outcome is known 125 s after the entry.
+        Including the time until every effect is visible, each outcome is known 125 s after the entry.
         """
         return self.begin_seconds + self.send_seconds + self.in_flight_seconds
 
 
 def build_timing(in_flight_seconds: float) -> ChangeTiming:
-    """The times that go with a context's `in_flight`: 90 s and more leave the rest alone, less shortens it too.
+    """Build the times for a context's `in_flight`: 90 s or more keeps the others at their defaults, less shortens them.
 
-    Less is for tests. The floors are what a rebalance and a slow machine still need on two cores.
+    Less is for tests. The lower bounds are what a rebalance and a slow machine still need on two cores.
     """
     normal = ChangeTiming()
     share = min(1.0, in_flight_seconds / normal.in_flight_seconds)

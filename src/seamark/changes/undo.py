@@ -1,4 +1,4 @@
-"""Undo: the plan that takes back a closed change, built from the before-images in the journal."""
+"""Undo: build the plan that reverses a closed change from the before-images in the journal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from seamark.changes.preconditions import BEFORE, aspect_of, build_stale
 from seamark.changes.step import CanNotUndo, Intent, Outcome, Precondition, Step
 from seamark.errors import RefusedError
 
-# An act that may have happened is taken back too; where it did not, there is nothing to do.
+# A request that may have happened is undone, too. If it didn't happen, its undo has nothing to do.
 _TAKEN_BACK = frozenset({Outcome.DONE, Outcome.UNKNOWN})
 _LEFT = _TAKEN_BACK | {Outcome.NOTHING_TO_DO}
 
@@ -27,10 +27,10 @@ Prepare = Callable[[Sequence[Action], Reads], Prepared]
 
 @dataclass(frozen=True, slots=True)
 class UndoDraft:
-    """The actions that take a change back, the last one first.
+    """The actions that undo a change, the last one first.
 
-    `left` are the fingerprints of what the change is known to have left, by aspect. What it touched without a known end
-    is None there.
+    `left` maps each aspect to the fingerprint of the image that the change is known to have left. The fingerprint is
+    None for an aspect that was changed with an unknown outcome.
     """
 
     actions: tuple[Action, ...]
@@ -38,7 +38,7 @@ class UndoDraft:
     notes: tuple[str, ...]
 
     def expect(self, step: Step, *, change: str) -> Precondition | None:
-        """Return the precondition of a step on what the change left; None where the change never touched it."""
+        """Build the precondition that a step finds what the change left; None if the change didn't touch it."""
         expected = self.left.get(aspect_of(step))
         if expected is None:
             return None
@@ -51,10 +51,10 @@ class UndoDraft:
 
 
 def build_undo_draft(past: ChangeHistory, *, change: str) -> UndoDraft:
-    """Build the actions that take back what lasts of a change.
+    """Build the actions that undo the lasting effects of a change.
 
     Raises:
-        RefusedError: one of them can't be taken back; the error names all of these.
+        RefusedError: some actions can't be undone; the error names all of them.
     """
     tasks = build_tasks(past.plan)
     acted = _find_lasting(past, tasks)
@@ -84,9 +84,9 @@ def build_undo_draft(past: ChangeHistory, *, change: str) -> UndoDraft:
 def build_undo_preconditions(
     draft: UndoDraft, prepared: Prepared, reads: Reads, *, change: str
 ) -> tuple[Precondition, ...]:
-    """Return what must be so before a change is taken back: as the change left it, else as it is now.
+    """Build the preconditions of an undo: each aspect is as the change left it, or else as it is now.
 
-    What the change touched without a known end is not expected in any state. They stand in the order of the change.
+    Aspects whose outcome is unknown have no precondition. The order is that of the change.
     """
     unknown = {aspect for aspect, expected in draft.left.items() if expected is None}
     built = build_preconditions(prepared, reads, expect=lambda step: draft.expect(step, change=change))
@@ -96,7 +96,7 @@ def build_undo_preconditions(
 
 
 def build_not_undoable(change: str, reasons: Sequence[str]) -> RefusedError:
-    """Return the error for a change that can't be taken back."""
+    """Build the error for a change that can't be undone."""
     return RefusedError(
         f"change {change} can't be undone",
         cause="; ".join(reasons),
@@ -105,11 +105,11 @@ def build_not_undoable(change: str, reasons: Sequence[str]) -> RefusedError:
 
 
 def _find_left(past: ChangeHistory, tasks: PlannedSteps, touched: Collection[str]) -> dict[str, str | None]:
-    """Return what the change left of each aspect that it touched, as far as that is known."""
+    """Return the fingerprint of what the change left of each aspect that it touched; None if that is unknown."""
     left: dict[str, str | None] = {}
     for task in tasks:
         outcome = past.outcomes.get(task.number, Outcome.DID_NOT_HAPPEN)
-        # One that did not happen left what the one before it left.
+        # A step that didn't happen left what the previous step left.
         if task.aspect not in touched or outcome is Outcome.DID_NOT_HAPPEN:
             continue
         intent = past.intent_of(task.number)
@@ -128,18 +128,18 @@ def build_undo_plan(
     """Plan the undo of a closed change.
 
     Args:
-        past: what the journal says of the change.
-        change: its ID.
-        reads: what planning may read.
-        actor: who takes it back.
-        prepare: how actions are prepared.
+        past: the history of the change from the journal.
+        change: the ID of the change.
+        reads: the reads that planning may use.
+        actor: the user who undoes the change.
+        prepare: the function that prepares the actions.
 
     Returns:
         The plan, and what was derived from its actions.
 
     Raises:
-        RefusedError: something of the change can't be undone.
-        StalePlanError: somebody else has undone a part of it already.
+        RefusedError: a part of the change can't be undone.
+        StalePlanError: another operator has undone a part of it already.
     """
     draft = build_undo_draft(past, change=change)
     prepared = prepare(draft.actions, reads)
@@ -159,7 +159,7 @@ def build_undo_plan(
 
 
 def _refuse_reached(prepared: Prepared) -> None:
-    """Refuse where a resource isn't as the change left it, but already as the undo wants it."""
+    """Refuse the undo if a resource isn't as the change left it, but already as the undo wants it."""
     moved = [
         aspect
         for one in prepared.met
@@ -171,12 +171,15 @@ def _refuse_reached(prepared: Prepared) -> None:
 
 
 def _find_lasting(past: ChangeHistory, tasks: Sequence[PlannedStep]) -> list[PlannedStep]:
-    """The tasks to take back. A lane that left everything as it found it needs no undo: stop and start alone do not."""
+    """Return the steps to undo, without those of sequences that left everything as they found it.
+
+    A sequence that only stopped and started a connector, for example, needs no undo.
+    """
     acted = [task for task in tasks if task.number in past.intents and past.outcomes.get(task.number) in _TAKEN_BACK]
     lanes: dict[str, list[PlannedStep]] = {}
     for task in acted:
         lanes.setdefault(task.lane, []).append(task)
-    # What was found to be so already counts as well: somebody else may have put it back.
+    # Steps that found their target state already count, too: another operator may have restored it.
     ends = {task.aspect: task for task in tasks if past.outcomes.get(task.number) in _LEFT}
     lasting = {lane for lane, of_lane in lanes.items() if not _is_even(past, of_lane, ends)}
     return [task for task in acted if task.lane in lasting]
@@ -190,7 +193,7 @@ def _is_even(past: ChangeHistory, acted: Sequence[PlannedStep], ends: Mapping[st
 
 
 def _leaves(past: ChangeHistory, task: PlannedStep, image: Any) -> bool:
-    """Whether a task is known to have left this image."""
+    """Return whether a step is known to have left this image."""
     intent = past.intent_of(task.number)
     return past.outcomes[task.number] in GOOD and intent is not None and bool(intent.after == image)
 

@@ -1,11 +1,11 @@
-"""A plan: what will be done, what it means in operation, and what to know before saying yes."""
+"""Views of a plan and of a change's result: the actions, their effects, and what to know before approval."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
 from seamark.changes.effect import ChangeKind, ClusterSurvey, Drift, DriftField, Effect, FieldChange
 from seamark.changes.journal import Ending
@@ -19,46 +19,17 @@ from seamark.report.terminal import build_error_body
 from seamark.report.text import Line, Screen, Span, Style, line
 from seamark.report.words import render_count, render_duration, render_number
 
+if TYPE_CHECKING:
+    from seamark.changes.plan import Plan
+
 _STYLES = {ChangeKind.CREATE: Style.GOOD, ChangeKind.CHANGE: Style.WARN, ChangeKind.DELETE: Style.BAD}
 _WORDS = {ChangeKind.CREATE: "create", ChangeKind.CHANGE: "change", ChangeKind.DELETE: "delete"}
 _INDENT = " " * 6
-# Nobody reads every field of a hundred connectors; every connector has its line all the same.
+# Not every field of a hundred connectors is shown, but every connector has its line.
 _LARGE_PLAN = 50
 _SHOWN_FIELDS = 3
-# A longer value is a file's content or hundreds of records: its hash still shows that it is another one.
+# A longer value is a file's content or hundreds of records; its hash still shows that it differs.
 _LONGEST_SETTING = 2000
-
-
-class ShownAction(Protocol):
-    """What the view shows of an action beside its effects."""
-
-    kind: ClassVar[str]
-
-    @property
-    def subject(self) -> str: ...
-    def find_settings(self) -> Mapping[str, Any]: ...
-
-
-class ShownPlan(Protocol):
-    """What the view shows of a plan."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def context(self) -> str: ...
-    @property
-    def actions(self) -> Sequence[ShownAction]: ...
-    @property
-    def steps(self) -> tuple[StepData, ...]: ...
-    @property
-    def notes(self) -> tuple[str, ...]: ...
-    @property
-    def undoes(self) -> str: ...
-    @property
-    def spec(self) -> Mapping[str, Any]: ...
-    @property
-    def is_empty(self) -> bool: ...
-    def to_dict(self) -> dict[str, Any]: ...
 
 
 EFFECT_LISTING: Listing[Effect] = Listing(
@@ -76,16 +47,16 @@ EFFECT_LISTING: Listing[Effect] = Listing(
 
 
 def build_plan_view(
-    plan: ShownPlan,
+    plan: Plan,
     effects: Sequence[Effect],
     *,
     drifts: Sequence[Drift] = (),
     survey: Sequence[ClusterSurvey] = (),
     is_complete: bool = False,
 ) -> View[Effect]:
-    """Return the plan with the effects of its steps; for one from a spec also what drifted and what was examined.
+    """Build the view of a plan with its effects; for a plan from a spec also with its drift and what was examined.
 
-    Text in the wide format shows all that the plan does. With `is_complete`, text in any format does.
+    Text in the wide format shows everything that the plan does. With `is_complete`, text in any format does.
     """
     more = {"drift": [_build_drift(drift) for drift in drifts], "clusters": [_build_survey(found) for found in survey]}
     return View(
@@ -99,21 +70,21 @@ def build_plan_view(
 
 
 def _build_items(effects: Sequence[Effect]) -> list[dict[str, Any]]:
-    """The effects for programs; what becomes of the data only where positions move."""
+    """Build the effects for machine-readable output; consequences for the data only if offsets move."""
     return [
         {**item, **({"outlook": list(effect.consequences)} if effect.consequences else {})}
         for effect, item in zip(effects, EFFECT_LISTING.build_items(effects), strict=True)
     ]
 
 
-def _build_plan_body(plan: ShownPlan) -> dict[str, Any]:
+def _build_plan_body(plan: Plan) -> dict[str, Any]:
     body = {**plan.to_dict(), "steps": [_build_step(step) for step in plan.steps]}
-    # Who owns ten thousand connectors is for the journal; readers need to know the spec.
+    # The ownership of ten thousand connectors is for the journal; readers of a plan need only the spec's ID.
     return {**body, "spec": {"id": plan.spec.get("id", "")}} if plan.spec else body
 
 
 def _build_step(step: StepData) -> dict[str, Any]:
-    """A step without the secrets that only the look of a value tells, such as a password in a URL."""
+    """Build a step without secrets that only the form of a value reveals, such as a password in a URL."""
     config = step.arguments.get("config")
     shown = {"config": mask_config(config)} if isinstance(config, Mapping) else {}
     return {**step.to_dict(), "arguments": {**step.arguments, **shown}}
@@ -152,7 +123,7 @@ def _build_survey(found: ClusterSurvey) -> dict[str, Any]:
 
 
 def _build_lines(
-    plan: ShownPlan,
+    plan: Plan,
     effects: Sequence[Effect],
     screen: Screen,
     *,
@@ -175,7 +146,7 @@ def _build_lines(
     return [*lines, line(summary), line(Span(_build_legend(effects), Style.MUTED))]
 
 
-def _build_head(plan: ShownPlan, survey: Sequence[ClusterSurvey]) -> Line:
+def _build_head(plan: Plan, survey: Sequence[ClusterSurvey]) -> Line:
     if not survey:
         return line(Span(f"Plan for context {plan.context}: ", Style.STRONG), plan.title)
     read, unchanged = (sum(getattr(found, key) for found in survey) for key in ("connectors", "unchanged"))
@@ -189,8 +160,8 @@ def _build_head(plan: ShownPlan, survey: Sequence[ClusterSurvey]) -> Line:
     return line(Span(f"Context {plan.context}", Style.STRONG), f" · {where}, {workers} · {counts}")
 
 
-def _build_settings(plan: ShownPlan) -> list[Line]:
-    """Return what a plan does beyond its effects: the fields of its actions, and the spec that it is recorded for."""
+def _build_settings(plan: Plan) -> list[Line]:
+    """Return what a plan does beyond its effects: the fields of its actions, and the spec it is recorded for."""
     rows = [(f"{action.subject} ({action.kind})", action.find_settings()) for action in plan.actions]
     shown = [
         line(f"{_INDENT}{name}  {'  '.join(f'{key}={_render_setting(value)}' for key, value in found.items())}")
@@ -230,7 +201,7 @@ def _render_drift(field: DriftField) -> str:
 def _build_effect(effect: Effect, *, width: int, screen: Screen, is_large: bool) -> list[Line]:
     lines = [line("  ", Span(effect.sign, _STYLES[effect.sign]), f" {effect.subject:<{width}}   ", effect.words)]
     consequences = [line(f"{_INDENT}{words}") for words in effect.consequences]
-    # A new connector has nothing to be compared with; who wants its whole config says so.
+    # A new connector has nothing to compare with; `-o wide` shows its whole config.
     if effect.sign is ChangeKind.CREATE and not screen.wide:
         return [*lines, *consequences]
     fields = effect.fields[:_SHOWN_FIELDS] if is_large and not screen.wide else effect.fields
@@ -247,7 +218,7 @@ def _build_row(key: str, value: str, width: int, screen: Screen) -> Line:
 
 
 def render_field(field: FieldChange) -> str:
-    """What becomes of one value: `"6" → "4"`, or for a secret that it changes."""
+    """Format the change of one value: `"6" → "4"`, or for a secret only that it changes."""
     if field.is_sensitive:
         return f"{MASK} {'added' if field.before is None else 'removed' if field.after is None else 'changed'}"
     note = f", {field.note}" if field.note else ""
@@ -259,11 +230,11 @@ def _quote(value: str | None, *, absent: str) -> str:
 
 
 def _build_summary(effects: Sequence[Effect], *, is_whole: bool) -> str:
-    """The counts. A plan from a spec says of everything how much there is, also where there is none."""
+    """Format the counts. A plan from a spec shows every count, even if it is zero."""
     found = {sign: sum(effect.sign is sign for effect in effects) for sign in _WORDS}
     counts = [f"{render_number(found[sign])} to {word}" for sign, word in _WORDS.items() if found[sign] or is_whole]
     tasks = sum(effect.tasks for effect in effects)
-    # How many tasks a new connector really makes is its plugin's decision.
+    # The plugin decides how many tasks a new connector really creates.
     bound = "Up to " if any(effect.sign is ChangeKind.CREATE and effect.tasks > 1 for effect in effects) else ""
     moved = (
         f" {bound}{render_count(tasks, 'task')} start{'s' if tasks == 1 else ''} or restart{'s' if tasks == 1 else ''}."
@@ -284,7 +255,7 @@ _OUTCOMES = {
     Outcome.FOREIGN: ("▲", Style.WARN),
 }
 
-# Steps that nobody can take back, and with them the whole change.
+# Steps that can't be undone, so that the whole change can't be undone.
 _FOR_GOOD = frozenset({"delete-topic", "grow-topic"})
 
 STEP_LISTING: Listing[StepResult] = Listing(
@@ -303,7 +274,7 @@ STEP_LISTING: Listing[StepResult] = Listing(
 
 
 def build_change_view(result: ChangeResult, *, seconds: float) -> View[StepResult]:
-    """How a change ended, after so many seconds."""
+    """Build the view of how a change ended, with its duration in seconds."""
     return View(
         STEP_LISTING,
         result.steps,
@@ -313,7 +284,7 @@ def build_change_view(result: ChangeResult, *, seconds: float) -> View[StepResul
 
 
 def build_step_line(step: StepResult) -> Line:
-    """One step as it ended: `✓ pause connector/game/a: its tasks stay and wait`."""
+    """Build the line of one finished step: `✓ pause connector/game/a: its tasks stay and wait`."""
     symbol, style = _OUTCOMES[step.outcome]
     words = "" if step.outcome is Outcome.DONE else f": {step.outcome}"
     if step.note:
@@ -322,7 +293,7 @@ def build_step_line(step: StepResult) -> Line:
 
 
 def build_result_line(result: ChangeResult, *, seconds: float) -> Line:
-    """The last line: how it ended, and the way back."""
+    """Build the last line: how the change ended, and the command that undoes it."""
     is_final = any(step.kind in _FOR_GOOD and step.outcome is Outcome.DONE for step in result.steps)
     undo = "" if is_final else f" Undo: seamark journal undo {result.change}"
     took = f"in {render_duration(seconds)}"

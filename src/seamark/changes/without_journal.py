@@ -1,4 +1,4 @@
-"""What is still done when the journal fails in the middle of a change: what must always be done, and nothing else."""
+"""What runs when the journal fails during a change: the `always` steps, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from seamark.core.strict_json import StoredFormat
 from seamark.core.time import Deadline, limit_requests
 from seamark.errors import DeadlineError, JournalError, SeamarkError, UnknownOutcomeError
 
-# If the journal fails after a stop, the connector must not stay stopped because of it: the intent to restore it is
-# made durable in a local file, then it is restored. Nothing is read back from these files; they tell the operator
-# what was done without the journal.
+# If the journal fails after a stop, the connector must not stay stopped because of that: the intent to restore it is
+# made durable in a local file, then it is restored. seamark never reads these files back; they show the operator what
+# was done without the journal.
 
 FORMAT = StoredFormat("spooled intent", 1)
 
 
 class Spool(Protocol):
-    """A place on this machine for the intents of a change whose journal failed."""
+    """Local storage for the intents of a change whose journal failed."""
 
     def write(self, change: str, number: int, record: Mapping[str, Any]) -> str:
-        """Make the record of one step durable and say where it is. JournalError if that fails; then nothing is done."""
+        """Make the record of one step durable and return its location.
+
+        Raises:
+            JournalError: the record can't be written. Then nothing is done.
+        """
         ...
 
 
@@ -39,7 +43,7 @@ class FileSpool:
         self._folder = Path(folder).expanduser().absolute()
 
     def write(self, change: str, number: int, record: Mapping[str, Any]) -> str:
-        """See `Spool.write`. An older file of the same step is never written over."""
+        """See `Spool.write`. An existing file of the same step is never overwritten."""
         data = json.dumps(
             {**FORMAT.field, "change": change, "step": number, **record},
             indent=1,
@@ -82,9 +86,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 class WithoutJournal:
-    """Winds a change up whose journal failed. Its intents go to the spool first: no act without a durable one.
+    """Winds up a change whose journal failed. Each intent is written to the spool before its request is sent.
 
-    Not for a holder that was fenced: somebody else has the change, and does this.
+    Not for a process that was fenced: the process that took the change over does this.
     """
 
     def __init__(
@@ -96,7 +100,7 @@ class WithoutJournal:
         self._spool = spool
 
     def restore(self, walk: PlanRun, change: str, *, by: str, failure: JournalError) -> JournalError:
-        """Do what must always be done in the lanes that were begun; the error to raise says what became of it."""
+        """Run the `always` steps of the sequences that were begun; return the error to raise, with the results."""
         failed_at = self._world.clock.now()
         due = [task for task in walk.remaining() if task.always and walk.is_due(task, winding_up=True)]
         done: list[str] = []
@@ -114,7 +118,7 @@ class WithoutJournal:
 
     def _restore_one(self, task: PlannedStep, walk: PlanRun, change: str, *, by: str, failed_at: float) -> str | None:
         step = task.step
-        # The fault that broke the journal, or the step before this one, may have begun a rebalance.
+        # The failure that broke the journal, or the previous step, may have caused a rebalance.
         seconds = max(0.0, failed_at + self._timing.in_flight_seconds - self._world.clock.now())
         intent = retry_while(lambda: step.intend(self._world), self._world.clock, seconds=seconds)
         began_at = self._world.clock.now()
@@ -126,13 +130,15 @@ class WithoutJournal:
         if not walk.allows(task, intent):
             raise JournalError("somebody else changed it")
         if walk.find_undecided(task):
-            # An outcome that is read now can't be written to the journal, and once the owner runs no look can tell.
+            # An outcome that is read now can't be written to the journal, and after the owner has started it can't be
+            # determined.
             raise JournalError("not before the journal has the outcome of the write of its offsets, which is unknown")
         record = {"kind": step.kind, "subject": step.subject, "words": step.describe(), "by": by} | intent.to_dict()
         file = self._spool.write(change, task.number, record)
         now = self._world.clock.now()
         if now - began_at > self._timing.begin_seconds or now - failed_at > self._timing.in_flight_seconds:
-            # Without a journal nobody can tell this process that it was taken over; so it only acts while it is fast.
+            # Without a journal, this process can't learn that it was taken over. So it only acts while little time has
+            # passed.
             raise DeadlineError(f"too much time has passed; nothing was sent, whatever {file} says")
         deadline = Deadline(now + self._timing.send_seconds, self._world.clock.now)
         self._act(task, intent, deadline=deadline, unsure=walk.is_unsure(task))

@@ -1,1 +1,1 @@
-"""The command line: parse, ask the fleet, report. One module a noun, loaded when it is used."""
+"""The command line: parse arguments, call the fleet, report results. One module per noun, loaded on use."""

@@ -1,8 +1,8 @@
-"""What a command found: the view, the errors beside it, and the exit code of both."""
+"""The result of a command: the view, the errors beside it, and the exit code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A view and what could not be had. The errors are written after the view, to standard error."""
+    """A view and what could not be read. The errors are written after the view, to standard error."""
 
     view: View[Any]
     errors: tuple[SeamarkError, ...] = ()
@@ -30,22 +30,22 @@ class Answer:
 
 
 def build_answer(view: View[Any], failures: Mapping[str, SeamarkError], *, asked: int) -> Answer:
-    """The answer of a read over `asked` clusters, of which those in `failures` gave none."""
+    """Build the answer of a read from `asked` Connect clusters, of which those in `failures` failed."""
     errors = tuple(failures.values())
     if errors:
-        # Where somebody did not answer, an empty list does not mean that there are none.
+        # If a Connect cluster did not respond, an empty list does not mean that there are none.
         view = replace(view, empty="")
     return Answer(view, errors, exit_code=choose_exit_code(errors, all_failed=len(errors) >= asked))
 
 
 def choose_exit_code(errors: tuple[SeamarkError, ...], *, all_failed: bool) -> int:
-    """0 without errors; 3 where some parts worked; else the code that all errors share, or 6."""
+    """Return 0 without errors; 3 if some parts succeeded; else the code that all errors share, or 6."""
     if not errors:
         return 0
     if not all_failed:
         return PartialError.exit_code
     codes = {error.exit_code for error in errors}
-    # Different reasons everywhere: "try again later" is the one that asks for least.
+    # The causes differ: use the code for "try again later", the least demanding one.
     return codes.pop() if len(codes) == 1 else UnreachableError.exit_code
 
 
@@ -57,20 +57,19 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Return its name."""
 
 
 T = TypeVar("T", bound=Named)
 
 
 def pick_named(items: Sequence[T], names: Sequence[str]) -> tuple[T, ...]:
-    """Those that fit one of the names or globs; all of them without names."""
+    """Return the items that match one of the names or globs; all of them without names."""
     return tuple(item for item in items if not names or any(fnmatchcase(item.name, name) for name in names))
 
 
-def add_missing(answer: Answer, items: Sequence[Named], names: Sequence[str], *, noun: str) -> Answer:
-    """The answer with an error for each plain name that is nowhere: most likely it is misspelt."""
-    known = {item.name for item in items}
+def add_missing(answer: Answer, known: Collection[str], names: Sequence[str], *, noun: str) -> Answer:
+    """Add an error for each plain name that does not exist: it is probably misspelled."""
     absent = tuple(
         NotFoundError(
             f"there is no {noun} {name}", hint=f"seamark {noun}s list shows all of them", context={noun: name}
@@ -84,17 +83,17 @@ def add_missing(answer: Answer, items: Sequence[Named], names: Sequence[str], *,
     return replace(answer, errors=(*answer.errors, *absent), exit_code=code)
 
 
-# Most answers come within a second; a person who has waited for two begins to wonder.
+# Most responses come within a second; after two, users want to know what takes so long.
 FIRST_SECONDS = 2.0
-# Enough to see that it goes on, and not a screen full of it within the minute that a call may take.
+# Frequent enough to show progress, but not a screenful within the minute that a call may take.
 EVERY_SECONDS = 10.0
 _LONGEST_WORDS = 160
 
 
 @contextmanager
 def report_slow_calls(session: Session, read: Callable[[], Sequence[Wait]]) -> Iterator[None]:
-    """Tell on standard error, from another thread, what has been waited for too long. Nothing with `--quiet`."""
-    # A program that reads errors as json from a pipe must not find our sentences between them.
+    """Report calls that take too long on standard error, from another thread. Nothing with `--quiet`."""
+    # A program that reads JSON errors from a pipe must not find other text between them.
     if session.quiet or not (session.output.is_text or is_terminal(session.err)):
         yield
         return
@@ -105,7 +104,7 @@ def report_slow_calls(session: Session, read: Callable[[], Sequence[Wait]]) -> I
         while not ended.wait(pause):
             sentence = build_sentence(read())
             pause = EVERY_SECONDS if sentence else FIRST_SECONDS / 2
-            # While a watch draws, another line would tear its picture; the picture says how old it is.
+            # While a watch redraws the screen, another line would corrupt it; the screen shows how old it is.
             if sentence and not session.is_redrawing and not ended.is_set():
                 with suppress(OSError, ValueError):
                     session.reporter.note(sentence)
@@ -120,7 +119,7 @@ def report_slow_calls(session: Session, read: Callable[[], Sequence[Wait]]) -> I
 
 
 def build_sentence(waits: Sequence[Wait]) -> str:
-    """One sentence for all calls that take longer than that, the longest first; "" where there is none."""
+    """Build one sentence for all calls that take too long, the longest first; "" if there is none."""
     long = sorted((wait for wait in waits if wait.seconds >= FIRST_SECONDS), key=lambda wait: -wait.seconds)
     if not long:
         return ""

@@ -10,7 +10,7 @@ import click
 
 from seamark.cli.answer import Answer, choose_exit_code
 from seamark.cli.complete import complete_clusters, complete_connectors
-from seamark.cli.confirm import ChangeOptions, change_options, confirm_and_apply
+from seamark.cli.confirm import ChangeOptions, change_command, change_options, confirm_and_apply
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.spec_options import RunOptions, SpecOptions, plan_spec, run_options, spec_options
@@ -57,7 +57,7 @@ def apply(
     has moved since.
     """
     with session.fleet() as fleet:
-        make = plan_spec if what.paths else _review
+        make = plan_spec if what.file else _review
         planned = make(fleet, what, trial, prune=prune)
         if expect is not None:
             _compare(what, planned, expect)
@@ -66,7 +66,7 @@ def apply(
 
 
 def _compare(what: SpecOptions, planned: PlannedChange, path: Path) -> None:
-    if not what.paths:
+    if not what.file:
         raise UsageError("--expect compares the plan of spec files", hint="pass the files with -f PATH")
     from seamark.changes.registration import check_expected  # noqa: PLC0415
     from seamark.fleet.changes import read_saved_plan  # noqa: PLC0415
@@ -83,19 +83,15 @@ def _review(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool) 
         )
     from seamark.fleet.changes import read_saved_plan  # noqa: PLC0415
 
-    return fleet.review(read_saved_plan(Path(what.names[0])), validate=trial.validate)
+    return fleet.review(read_saved_plan(Path(what.names[0])), validate=not trial.no_validate)
 
 
 @click.command("destroy")
 @spec_options()
-@change_options
-@global_options
-@pass_session
-def destroy(session: Session, *, what: SpecOptions, how: ChangeOptions) -> None:
+@change_command
+def destroy(fleet: Fleet, *, what: SpecOptions) -> PlannedChange:
     """Delete the connectors that the files name; their offsets and groups stay."""
-    with session.fleet() as fleet:
-        planned = fleet.destroy(what.paths, names=what.names, adopt=what.adopt, allow_python=what.allow_python)
-        confirm_and_apply(session, fleet, planned, how)
+    return fleet.destroy(what.file, names=what.names, adopt=what.adopt, allow_python=what.allow_python)
 
 
 _CHANGES_PRESENT = 2
@@ -142,7 +138,7 @@ def _show_desired(session: Session, what: SpecOptions) -> None:
     from seamark.specs.views import build_desired_view  # noqa: PLC0415
 
     with session.fleet() as fleet:
-        found = fleet.check(what.paths, names=what.names, allow_python=what.allow_python)
+        found = fleet.check(what.file, names=what.names, allow_python=what.allow_python)
     session.show(Answer(build_desired_view(found)))
 
 

@@ -1,11 +1,11 @@
-"""What the shell offers on TAB: contexts, clusters, connectors, plugins, loggers, topics, groups, changes.
+"""Shell completion: contexts, Connect clusters, connectors, plugins, loggers, topics, groups, changes.
 
-A shell must never hang or show an error on TAB: whatever goes wrong, nothing is offered.
+A shell must never hang or show an error on TAB: after any failure, nothing is offered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from seamark.fleet import Fleet
 
 
-# People wait a second for TAB, not more. A thread that is late is left behind; the process ends at once.
+# Users wait a second for TAB, not more. A thread that is late is abandoned; the process ends at once.
 _BUDGET_SECONDS = 1.0
-# A screen of ids; whoever wants an older one types its beginning from `journal list`.
+# A screenful of IDs; an older ID can be typed from `journal list`.
 _MOST_CHANGES = 50
 
 
+Completer = Callable[[click.Context, click.Parameter, str], list[str]]
+
+
 def complete_contexts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """The names of contexts that begin with what was typed."""
+    """Return the names of contexts that begin with the typed text."""
 
     def read() -> list[str]:
         from seamark.context import load_contexts  # noqa: PLC0415
@@ -39,87 +42,48 @@ def complete_contexts(ctx: click.Context, param: click.Parameter, incomplete: st
     return _offer(read, incomplete)
 
 
-def complete_connectors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """The connectors that begin with what was typed; with a slash in it, as CLUSTER/NAME."""
+def _build_completer(read: Callable[[Fleet, str | None], Iterable[str]]) -> Completer:
+    """Build a completer of what `read` finds in the fleet. `read` gets the value of `--cluster`, to read less."""
 
-    def read(fleet: Fleet) -> list[str]:
-        found = fleet.connectors.all(cluster=_find_option(ctx, "cluster")).items
-        return [name for connector in found for name in (connector.name, connector.owner)]
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+        session = ctx.find_object(Session) or Session()
 
-    return _offer_from_fleet(ctx, read, incomplete)
+        def open_and_read() -> list[str]:
+            with session.open_fleet(session.context) as fleet:
+                return list(read(fleet, ctx.params.get("cluster")))
 
+        return _offer(open_and_read, incomplete)
 
-def complete_clusters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """The Connect clusters of the context that begin with what was typed. Nobody is asked for them."""
-    return _offer_from_fleet(ctx, lambda fleet: list(fleet.context.connect), incomplete)
-
-
-def complete_workers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """The workers' URLs that begin with what was typed. Nobody is asked for them."""
-
-    def read(fleet: Fleet) -> list[str]:
-        return [url for settings in fleet.context.connect.values() for url in settings.urls]
-
-    return _offer_from_fleet(ctx, read, incomplete)
+    return complete
 
 
-def complete_plugins(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """The plugins whose class begins with what was typed, or ends with a simple name that does."""
-
-    def read(fleet: Fleet) -> list[str]:
-        classes = [plugin.class_name for plugin in fleet.connectors.plugins(cluster=_find_option(ctx, "cluster")).items]
-        return [name for class_name in classes for name in (class_name, class_name.rpartition(".")[2])]
-
-    return _offer_from_fleet(ctx, read, incomplete)
-
-
-def complete_loggers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """The loggers that begin with what was typed."""
-
-    def read(fleet: Fleet) -> list[str]:
-        return [logger.name for logger in fleet.loggers.all(cluster=_find_option(ctx, "cluster")).items]
-
-    return _offer_from_fleet(ctx, read, incomplete)
-
-
-def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """The topics that begin with what was typed."""
-    return _offer_from_fleet(ctx, lambda fleet: [topic.name for topic in fleet.topics.all().items], incomplete)
-
-
-def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """The groups that begin with what was typed."""
-    return _offer_from_fleet(ctx, lambda fleet: [group.name for group in fleet.groups.all().items], incomplete)
-
-
-def complete_changes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """The newest changes of the journal whose ids begin with what was typed."""
-    return _offer_from_fleet(
-        ctx, lambda fleet: [head.change for head in fleet.journal.list(limit=_MOST_CHANGES)], incomplete
+# A connector is offered as NAME and as CLUSTER/NAME, a plugin by its class and by the last part of it.
+complete_connectors = _build_completer(
+    lambda fleet, cluster: (
+        name for found in fleet.connectors.all(cluster=cluster).items for name in (found.name, found.owner)
     )
-
-
-def complete_open_changes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """The changes that are not finished and whose ids begin with what was typed."""
-    return _offer_from_fleet(
-        ctx, lambda fleet: [head.change for head in fleet.journal.list(limit=_MOST_CHANGES, only_open=True)], incomplete
+)
+complete_plugins = _build_completer(
+    lambda fleet, cluster: (
+        name
+        for found in fleet.connectors.plugins(cluster=cluster).items
+        for name in (found.class_name, found.class_name.rpartition(".")[2])
     )
-
-
-def _find_option(ctx: click.Context, name: str) -> str | None:
-    """What was typed for an option of the same command, so that less has to be asked for."""
-    value = ctx.params.get(name)
-    return value if isinstance(value, str) else None
-
-
-def _offer_from_fleet(ctx: click.Context, read: Callable[[Fleet], list[str]], incomplete: str) -> list[str]:
-    session = ctx.find_object(Session) or Session()
-
-    def open_and_read() -> list[str]:
-        with session.open_fleet(session.context) as fleet:
-            return read(fleet)
-
-    return _offer(open_and_read, incomplete)
+)
+complete_loggers = _build_completer(
+    lambda fleet, cluster: (found.name for found in fleet.loggers.all(cluster=cluster).items)
+)
+# No server is read for these two.
+complete_clusters = _build_completer(lambda fleet, _: fleet.context.connect)
+complete_workers = _build_completer(
+    lambda fleet, _: (url for settings in fleet.context.connect.values() for url in settings.urls)
+)
+complete_topics = _build_completer(lambda fleet, _: (topic.name for topic in fleet.topics.all().items))
+complete_groups = _build_completer(lambda fleet, _: (group.name for group in fleet.groups.all().items))
+complete_changes = _build_completer(lambda fleet, _: (head.change for head in fleet.journal.list(limit=_MOST_CHANGES)))
+complete_open_changes = _build_completer(
+    lambda fleet, _: (head.change for head in fleet.journal.list(limit=_MOST_CHANGES, only_open=True))
+)
 
 
 def _offer(read: Callable[[], list[str]], incomplete: str) -> list[str]:
@@ -132,7 +96,7 @@ def _offer(read: Callable[[], list[str]], incomplete: str) -> list[str]:
     thread = Thread(target=fill, daemon=True)
     thread.start()
     thread.join(_BUDGET_SECONDS)
-    # A name with a control character or a blank can't be completed by a shell without harm.
+    # A shell can't safely complete a name with a control character or a space.
     return sorted({name for name in found if name.startswith(incomplete) and name.isprintable() and " " not in name})
 
 
@@ -140,17 +104,17 @@ def _offer(read: Callable[[], list[str]], incomplete: str) -> list[str]:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @pass_session
 def completion(session: Session, shell: str) -> None:
-    r"""Write the completion script of a shell.
+    """Write the completion script of a shell.
 
     \b
     bash:  eval "$(seamark completion bash)"     in ~/.bashrc
     zsh:   eval "$(seamark completion zsh)"      in ~/.zshrc
     fish:  seamark completion fish > ~/.config/fish/completions/seamark.fish
-    """
+    """  # noqa: D301 - Click keeps the lines of a paragraph that begins with a backspace, not with a backslash
     script = get_completion_class(shell)
     if script is None:
         raise UsageError(f"there is no completion for {shell}")
     root = click.get_current_context().find_root().command
     source = script(root, {}, "seamark", COMPLETE_VAR)
-    # Not `.source()`: for bash that runs a bash to ask for its version.
+    # Not `.source()`: for bash, that starts a bash to ask for its version.
     session.out.write(source.source_template % source.source_vars())

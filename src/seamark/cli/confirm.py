@@ -1,4 +1,4 @@
-"""The typed answer before a change. Without a terminal, `--yes` or `--confirm NAME` is the answer."""
+"""The confirmation before a change. Without a terminal, `--yes` or `--confirm NAME` confirms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from seamark.changes.effect import ChangeKind
 from seamark.changes.outcome import UNSETTLED, ChangeResult, Outcome, StepResult
 from seamark.changes.views import build_change_view, build_step_line
 from seamark.cli.answer import Answer, choose_exit_code
-from seamark.cli.options import F, option, put_options
+from seamark.cli.options import build_options, global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.errors import (
     FencedError,
@@ -44,30 +44,27 @@ def _keep_name(ctx: click.Context, param: click.Parameter, value: str | None) ->
         ctx.ensure_object(Session).confirmed = value
 
 
-def consent_options(command: F) -> F:
-    """Add `--yes`, which the command gets, and `--confirm NAME`, which the session keeps."""
-    decorators = (
-        option("-y", "--yes", is_flag=True, help="Don't ask. A protected context needs --confirm instead."),
-        option(
-            "--confirm",
-            metavar="NAME",
-            expose_value=False,
-            callback=_keep_name,
-            help="Confirm with the name that seamark would ask for: the resource, or the context for several.",
-        ),
-    )
-    result: F = put_options(command, decorators)
-    return result
+# `--yes`, which the command gets, and `--confirm NAME`, which the session stores.
+consent_options = build_options(
+    option("-y", "--yes", is_flag=True, help="Don't ask. A protected context needs --confirm instead."),
+    option(
+        "--confirm",
+        metavar="NAME",
+        expose_value=False,
+        callback=_keep_name,
+        help="Confirm with the name that seamark would ask for: the resource, or the context for several.",
+    ),
+)
 
 
 def confirm(session: Session, *, yes: bool, word: str = "yes", what: str = "go on", is_protected: bool = False) -> str:
-    """Return the word that was typed or passed with `--confirm`; "" where `--yes` is enough.
+    """Return the word that was typed or passed with `--confirm`; "" if `--yes` is enough.
 
-    Where the context is protected, `--yes` is not enough: the likeliest mistake of a script is the wrong context.
+    If the context is protected, `--yes` is not enough: the most likely mistake of a script is the wrong context.
 
     Raises:
-        UsageError: seamark can't ask, and neither `--yes` nor `--confirm` answers.
-        InterruptedRunError: something else was typed or passed.
+        UsageError: seamark can't ask, and neither `--yes` nor `--confirm` was passed.
+        InterruptedRunError: Another word was typed or passed.
     """
     if session.confirmed:
         if session.confirmed != word:
@@ -95,27 +92,33 @@ def confirm(session: Session, *, yes: bool, word: str = "yes", what: str = "go o
     return word
 
 
+def confirm_by_name(session: Session, fleet: Fleet, name: str, *, yes: bool, what: str = "go on") -> str:
+    """Confirm with `name` if the context is protected, with "yes" otherwise."""
+    is_protected = fleet.context.protected
+    return confirm(session, yes=yes, word=name if is_protected else "yes", what=what, is_protected=is_protected)
+
+
 class StepLines:
-    """Tells the terminal. `change` is the id once the change is open, for whoever must say what to type next."""
+    """Writes progress to the terminal. `change` is the ID once the change is open, for the hints of later errors."""
 
     def __init__(self, session: Session, *, change: str = "") -> None:
         self._session = session
         self.change = change
 
     def opened(self, change: str, *, steps: int) -> None:
-        """The change has its id and its locks."""
+        """Report that the change has its ID and its locks."""
         self.change = change
         self._write(line(Span(f"Change {change}", Style.STRONG), f", {steps} step{'' if steps == 1 else 's'}"))
 
     def begun(self, number: int, words: str) -> None:
-        """Nothing: a step's one line comes when it has ended."""
+        """Do nothing: a step's line is written when it has ended."""
 
     def waiting(self, words: str) -> None:
-        """Something takes longer; people should know what."""
+        """Report what takes longer."""
         self._write(line("  ", Span("…", Style.MUTED), f" {words}"))
 
     def ended(self, result: StepResult) -> None:
-        """A step ended."""
+        """Report the end of a step."""
         self._write(build_step_line(result))
 
     def _write(self, text: Line) -> None:
@@ -130,38 +133,42 @@ class StepLines:
 
 @dataclass(frozen=True, slots=True)
 class ChangeOptions:
-    """How a change shall be made: asked for or not, only shown, only saved."""
+    """How a change is made: with or without confirmation, only shown, only saved."""
 
     yes: bool = False
     dry_run: bool = False
     out: Path | None = None
 
 
-def change_options(command: F) -> F:
-    """Add `--yes`, `--dry-run` and `--out`; the command gets them as one value, `how`."""
+change_options = build_options(
+    consent_options,
+    option("--dry-run", is_flag=True, help="Show the plan and change nothing."),
+    option(
+        "--out",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Save the plan for seamark apply, and change nothing.",
+    ),
+    into="how",
+    build=ChangeOptions,
+)
+
+
+def change_command(command: Callable[..., PlannedChange]) -> Callable[..., None]:
+    """Turn a function that builds a plan into a command: the plan is shown, confirmed and applied."""
 
     @wraps(command)
-    def gather(*args: Any, yes: bool, dry_run: bool, out: Path | None, **kwargs: Any) -> Any:
-        return command(*args, how=ChangeOptions(yes, dry_run, out), **kwargs)
+    def run(session: Session, /, *, how: ChangeOptions, **given: Any) -> None:
+        with session.fleet() as fleet:
+            confirm_and_apply(session, fleet, command(fleet, **given), how)
 
-    decorators = (
-        consent_options,
-        option("--dry-run", is_flag=True, help="Show the plan and change nothing."),
-        option(
-            "--out",
-            type=click.Path(dir_okay=False, path_type=Path),
-            metavar="FILE",
-            help="Save the plan for seamark apply, and change nothing.",
-        ),
-    )
-    result: F = put_options(gather, decorators)
-    return result
+    return change_options(global_options(pass_session(run)))
 
 
 def confirm_and_apply(
     session: Session, fleet: Fleet, planned: PlannedChange, how: ChangeOptions, *, pace: Pace | None = None
 ) -> None:
-    """Take a plan from its first look to its end."""
+    """Show, confirm and apply a plan."""
     only_shown = how.dry_run or how.out is not None or planned.is_empty
     show_plan(session, planned, is_data=only_shown)
     if how.out is not None:
@@ -173,9 +180,9 @@ def confirm_and_apply(
 
 
 def run_change(session: Session, act: Callable[[StepLines], ChangeResult], *, change: str = "") -> ChangeResult:
-    """Apply, resume or close a change, tell every step, and give the answer with its exit code.
+    """Apply, resume or close a change, report every step, and show the result with its exit code.
 
-    `change` is the id where it is known before; a new change tells its own when it is opened.
+    `change` is the ID if it is known before; a new change reports its own when it is opened.
     """
     progress = StepLines(session, change=change)
     began_at = session.now()
@@ -187,14 +194,14 @@ def run_change(session: Session, act: Callable[[StepLines], ChangeResult], *, ch
             error.hint = error.hint or build_way_out(progress.change)
         raise
     except SeamarkError as error:
-        # A change that was open before is so still: whoever could not be reached may be there the next time.
+        # A change that was open before is still open: a server that could not be reached may respond the next time.
         if change and error.retryable:
             error.context.setdefault("change", change)
             repeat = f"repeat it: seamark journal resume {change}"
             error.hint = f"{error.hint}; then {repeat}" if error.hint else repeat
         raise
     except KeyboardInterrupt:
-        # The first Ctrl-C lets the step end; this is the second one, or one before the first step.
+        # After the first Ctrl-C the current step ends; this is the second one, or one before the first step.
         if not progress.change:
             raise
         raise InterruptedRunError(
@@ -210,7 +217,7 @@ def run_change(session: Session, act: Callable[[StepLines], ChangeResult], *, ch
 
 
 def confirm_plan(session: Session, fleet: Fleet, planned: PlannedChange, *, yes: bool) -> str:
-    """Ask for the word of a plan: `yes`; for a delete or in a protected context, the name of what is changed.
+    """Ask for the confirmation of a plan: `yes`; for a delete or in a protected context, the name of the resource.
 
     Returns what was typed or passed with `--confirm`.
     """
@@ -222,12 +229,12 @@ def confirm_plan(session: Session, fleet: Fleet, planned: PlannedChange, *, yes:
 
 
 def build_way_out(change: str) -> str:
-    """The two commands for a change that is open."""
+    """Return the two commands for an open change."""
     return f"nothing is lost: seamark journal resume {change} finishes it, seamark journal undo {change} puts it back"
 
 
 def build_errors(result: ChangeResult) -> tuple[tuple[SeamarkError, ...], int]:
-    """What to say of a change that did not do all, and how the command ends."""
+    """Build the errors of an incomplete change, and the exit code."""
     if result.is_done:
         return (), 0
     failed = [step.error for step in result.steps if step.error is not None and step.outcome not in UNSETTLED]
@@ -247,7 +254,7 @@ def _build_open(result: ChangeResult) -> UnknownOutcomeError:
     said = [f"{step.words}: {step.error.message if step.error else step.outcome}" for step in unsettled]
     unreadable = [step.error for step in unsettled if isinstance(step.error, UnreadableOutcomeError)]
     said += [error.cause for error in (*undecidable, *unreadable)]
-    # A connector that stays stopped must not be found out by chance.
+    # A connector that stays stopped must be reported explicitly.
     said += [f"left: {', '.join(result.left)}"] if result.left else []
     return UnknownOutcomeError(
         f"change {result.change} is open: it is not known how it ended",
@@ -269,7 +276,7 @@ def _build_next(change: str, *, is_undecidable: bool, is_unreadable: bool) -> st
 
 
 def _build_decision(change: str) -> str:
-    """The commands for a change that `resume` can never finish."""
+    """Return the commands for a change that `resume` can never finish."""
     return (
         "compare the connector's output with what the change was to do; "
         f"seamark journal unlock {change} --id NONCE --force closes it (NONCE: seamark journal show {change}), "
@@ -288,7 +295,7 @@ def _build_interrupted(result: ChangeResult) -> InterruptedRunError:
 
 
 def show_plan(session: Session, planned: PlannedChange, *, is_data: bool) -> None:
-    """Show the plan: as the result where nothing else comes, to people beside it where a document does."""
+    """Show the plan: as the result if nothing else follows, or to the terminal beside a document."""
     view = planned.build_view()
     if is_data or session.output.is_text:
         session.reporter.show(view)

@@ -1,4 +1,7 @@
-"""`connect-offsets`: the tool that KIP-199 asked for. It needs a worker's properties file and no context."""
+"""`connect-offsets`: the tool that KIP-199 proposed. It needs a worker's properties file and no context.
+
+Kafka discarded KIP-199. KIP-875 superseded it with offsets endpoints in Connect's REST API, which need a worker.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProgramRun:
-    """One run of the program. Tests put another topic in."""
+    """One run of the program. Tests pass another topic scan."""
 
     session: Session
     open_scan: OpenScan | None = None
@@ -37,7 +40,7 @@ class ProgramRun:
 
 @dataclass(frozen=True, slots=True)
 class ProgramMode:
-    """What shall be done: exactly one of these."""
+    """What to do: exactly one of these is set."""
 
     exports: bool
     imports: bool
@@ -45,7 +48,7 @@ class ProgramMode:
     resume: str | None
 
     def check(self, *, connectors: str | None, from_beginning: bool, dry_run: bool) -> None:
-        """Refuse no mode, several modes, and parameters of another one."""
+        """Raise for no mode, several modes, and parameters of another mode."""
         given = [self.exports, self.imports, self.undo is not None, self.resume is not None]
         if sum(given) != 1:
             words = "say what to do: --export or --import"
@@ -160,7 +163,7 @@ def _write(session: Session, found: WorkerExport, file: Path | None) -> None:
 
 
 def main() -> NoReturn:
-    """The entry point of the program."""
+    """Run the program."""
     sys.exit(execute(sys.argv[1:]))
 
 
@@ -171,7 +174,7 @@ def execute(
     open_scan: OpenScan | None = None,
     open_fleet: Callable[[Path, str], Fleet] | None = None,
 ) -> int:
-    """Run one command line and give its exit code. Wrong use shows how it is used."""
+    """Run one command line and return its exit code. Wrong usage shows the usage."""
     session = session or Session()
     run = ProgramRun(session, open_scan, open_fleet)
     try:
@@ -195,7 +198,7 @@ def execute(
 
 
 def _spell_out(argv: Sequence[str]) -> list[str]:
-    """`--dry-run` alone means true: the KIP has it with a value, and what follows it may be the file."""
+    """Expand `--dry-run` without a value to true: in the KIP it has a value, and the next argument may be the file."""
     words = list(argv)
     end = words.index("--") if "--" in words else len(words)
     return ["--dry-run=true" if number < end and word == "--dry-run" else word for number, word in enumerate(words)]
@@ -208,15 +211,15 @@ def _fail_usage(session: Session, error: UsageError) -> int:
     return error.exit_code
 
 
-# What the journal's own commands are called here.
+# How this program names the journal's commands.
 _WAY_OUT = re.compile(r"seamark journal (resume|undo) ([0-9A-Z]+)")
-# A hundred thousand pairs have some 20 MB.
+# 100,000 pairs take about 20 MB.
 _LARGEST_BYTES = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectOffsetsRequest:
-    """What was asked for: which worker, and whether only to look."""
+    """What was requested: which worker, and whether only to read."""
 
     session: Session
     config: Path
@@ -225,7 +228,7 @@ class ConnectOffsetsRequest:
 
     @contextmanager
     def fleet(self, change: str = "") -> Iterator[Fleet]:
-        """The fleet of the worker. Errors on the way say what to type here."""
+        """Open the fleet of the worker. Errors have hints with the commands of this program."""
         from seamark.fleet.worker_fleet import open_worker_fleet  # noqa: PLC0415
 
         opened = (
@@ -246,7 +249,7 @@ class ConnectOffsetsRequest:
             raise
 
     def translate(self, error: SeamarkError) -> None:
-        """Let an error name this program's words for the ways out."""
+        """Rewrite an error's hint with the commands of this program."""
         error.hint = _WAY_OUT.sub(self._spell, error.hint)
         error.cause = _WAY_OUT.sub(self._spell, error.cause)
 
@@ -255,7 +258,7 @@ class ConnectOffsetsRequest:
 
 
 def import_offsets(errand: ConnectOffsetsRequest, file: Path | None) -> None:
-    """Read pairs, look at what they change, and write them."""
+    """Read pairs, show what they change, and write them."""
     from seamark.kip199.action import read_wanted  # noqa: PLC0415
 
     session = errand.session
@@ -282,7 +285,7 @@ def import_offsets(errand: ConnectOffsetsRequest, file: Path | None) -> None:
 
 
 def undo_import(errand: ConnectOffsetsRequest, change: str) -> None:
-    """Take an import back. One that a crash left open is settled and closed first."""
+    """Undo an import. One that a crash left open is resolved and closed first."""
     with errand.fleet(change) as fleet:
         entries = fleet.journal.show(change)
         if entries[-1].kind is not EntryKind.CLOSE and not errand.dry_run:

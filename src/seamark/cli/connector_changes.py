@@ -6,19 +6,23 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from seamark.cli.complete import complete_clusters, complete_connectors
-from seamark.cli.confirm import ChangeOptions, change_options, confirm_and_apply
+from seamark.cli.confirm import ChangeOptions, change_command, change_options, confirm_and_apply
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.selection import Targets, target_options
 from seamark.cli.session import Session
 from seamark.core.secrets import is_reference, is_sensitive, mask_text
 from seamark.errors import UsageError
 
-# Connect takes a request of some megabytes; a config has some kilobytes.
+if TYPE_CHECKING:
+    from seamark.changes.plan import PlannedChange
+    from seamark.fleet import Fleet
+
+# Connect accepts a request of some megabytes; a config has some kilobytes.
 _LARGEST_BYTES = 4 * 1024 * 1024
 _FILE_REFERENCE = "secret://file/"
 _HOW = 'write {"name": "…", "config": {…}}, or the config alone and --name'
@@ -26,7 +30,7 @@ _HOW = 'write {"name": "…", "config": {…}}, or the config alone and --name'
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFile:
-    """What a file says of a connector. `name` and `state` are empty where it does not tell."""
+    """A connector in a file. `name` and `state` are empty if the file does not have them."""
 
     name: str
     config: Mapping[str, Any] = field(repr=False)
@@ -54,7 +58,7 @@ def read_connector_file(session: Session, place: str) -> ConnectorFile:
 
 
 def _settle(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The config with paths of our own references made whole: they start at the file they stand in."""
+    """Return the config with resolved paths in seamark's own references: they are relative to the file."""
     return {key: _settle_value(value, folder) for key, value in config.items()}
 
 
@@ -77,13 +81,13 @@ def _read_text(path: Path) -> str:
 
 
 def _parse(text: str, *, place: str) -> dict[str, Any]:
-    """The JSON object. Numbers stay as they are spelled: Connect makes texts of them the same way."""
+    """Parse the JSON object. Numbers keep their notation: Connect converts them to text in the same way."""
     problem = ""
     body: Any = None
     try:
         body = json.loads(text, parse_int=str, parse_float=str, object_pairs_hook=_refuse_twice)
     except json.JSONDecodeError as error:
-        # The parser's own error carries the whole document, secrets and all.
+        # The parser's own error contains the whole document, including secrets.
         problem = f"line {error.lineno}, column {error.colno}: {error.msg}"
     except (ValueError, RecursionError) as error:
         problem = str(error) if isinstance(error, _TwiceError) else "it can't be read"
@@ -96,7 +100,7 @@ def _parse(text: str, *, place: str) -> dict[str, Any]:
 
 
 class _TwiceError(ValueError):
-    """A key stands twice."""
+    """A duplicate key."""
 
 
 def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -189,7 +193,7 @@ def change(
 
 
 def build_changes(settings: Iterable[str], unset: Iterable[str]) -> dict[str, str | None]:
-    """The changed keys. A secret must be a reference: a command line is seen by every user of the machine."""
+    """Build the changed keys. A secret must be a reference: every user of the machine can see a command line."""
     changes: dict[str, str | None] = {}
     for text in settings:
         key, equals, value = text.partition("=")
@@ -213,57 +217,42 @@ def _agree(own: str, given: str | None, *, what: str) -> str:
 
 @click.command("pause")
 @target_options
-@change_options
-@global_options
-@pass_session
-def pause(session: Session, *, targets: Targets, how: ChangeOptions) -> None:
+@change_command
+def pause(fleet: Fleet, *, targets: Targets) -> PlannedChange:
     """Let connectors wait; their tasks stay where they are."""
-    with session.fleet() as fleet:
-        confirm_and_apply(session, fleet, fleet.connectors.pause(targets.find(fleet)), how)
+    return fleet.connectors.pause(targets.find(fleet))
 
 
 @click.command("resume")
 @target_options
-@change_options
-@global_options
-@pass_session
-def resume(session: Session, *, targets: Targets, how: ChangeOptions) -> None:
+@change_command
+def resume(fleet: Fleet, *, targets: Targets) -> PlannedChange:
     """Let connectors run that are paused or stopped."""
-    with session.fleet() as fleet:
-        confirm_and_apply(session, fleet, fleet.connectors.resume(targets.find(fleet)), how)
+    return fleet.connectors.resume(targets.find(fleet))
 
 
 @click.command("stop")
 @target_options
-@change_options
-@global_options
-@pass_session
-def stop(session: Session, *, targets: Targets, how: ChangeOptions) -> None:
+@change_command
+def stop(fleet: Fleet, *, targets: Targets) -> PlannedChange:
     """Stop connectors; their tasks end. Needs Connect 3.5."""
-    with session.fleet() as fleet:
-        confirm_and_apply(session, fleet, fleet.connectors.stop(targets.find(fleet)), how)
+    return fleet.connectors.stop(targets.find(fleet))
 
 
 @click.command("restart")
 @target_options
-@change_options
-@global_options
-@pass_session
-def restart(session: Session, *, targets: Targets, how: ChangeOptions) -> None:
+@change_command
+def restart(fleet: Fleet, *, targets: Targets) -> PlannedChange:
     """Start failed connectors and failed tasks again; what runs is left alone."""
-    with session.fleet() as fleet:
-        confirm_and_apply(session, fleet, fleet.connectors.restart(targets.find(fleet)), how)
+    return fleet.connectors.restart(targets.find(fleet))
 
 
 @click.command("delete")
 @target_options
-@change_options
-@global_options
-@pass_session
-def delete(session: Session, *, targets: Targets, how: ChangeOptions) -> None:
+@change_command
+def delete(fleet: Fleet, *, targets: Targets) -> PlannedChange:
     """Delete connectors, and say what stays behind of them."""
-    with session.fleet() as fleet:
-        confirm_and_apply(session, fleet, fleet.connectors.delete(targets.find(fleet)), how)
+    return fleet.connectors.delete(targets.find(fleet))
 
 
 @click.command("rename")
@@ -279,6 +268,6 @@ def rename(session: Session, *, old: str, new: str, accept_loss: bool, how: Chan
     From Connect 3.7 on the offsets of OLD go along. Where they can't, it is refused without --accept-loss.
     """
     with session.fleet() as fleet:
-        # A look costs nothing: with --dry-run the plan itself says what would be lost.
+        # With --dry-run nothing is lost: the plan itself states what would be.
         planned = fleet.connectors.rename(old, new, accept_loss=accept_loss or how.dry_run)
         confirm_and_apply(session, fleet, planned, how)

@@ -20,21 +20,22 @@ from seamark.cli.confirm import (
     ChangeOptions,
     StepLines,
     change_options,
-    confirm,
     confirm_and_apply,
+    confirm_by_name,
     confirm_plan,
     consent_options,
     show_plan,
 )
 from seamark.cli.connector_changes import change, create, delete, pause, rename, restart, resume, stop
-from seamark.cli.options import Duration, global_options, option, pass_session
-from seamark.cli.selection import Selection, Targets, selection_options, target_options
+from seamark.cli.options import Duration, global_options, option, pass_session, show_command
+from seamark.cli.selection import Targets, selection_options, target_options
 from seamark.cli.session import Session
-from seamark.cli.watch import WatchOptions, show_answer, watch_options
+from seamark.cli.watch import watch_command
 from seamark.connect.loggers import LEVELS
 from seamark.connect.model import Connector
 from seamark.connect.plugins import FleetPlugin
 from seamark.connectors.heal import HealSettings
+from seamark.connectors.model import Selection
 from seamark.connectors.views import build_connector_view, build_connectors_view, build_heal_view
 from seamark.connectors.worker_views import build_loggers_view, build_plugins_view
 from seamark.core.readings import Reading
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from seamark.fleet import Fleet
 
 
-# Shorter pauses than Connect needs for a restart would count restarts that never had a chance.
+# Pauses shorter than Connect needs for a restart would count restarts that had no time to succeed.
 _SHORTEST_SECONDS = 1.0
 
 
@@ -103,14 +104,8 @@ def heal(
             healing.show(healer)
             return
         if watch:
-            is_protected = fleet.context.protected
-            healing.confirmed = confirm(
-                session,
-                yes=yes,
-                word=fleet.context.name if is_protected else "yes",
-                what=f"restart whatever fails, {max_restarts} times at most",
-                is_protected=is_protected,
-            )
+            what = f"restart whatever fails, {max_restarts} times at most"
+            healing.confirmed = confirm_by_name(session, fleet, fleet.context.name, yes=yes, what=what)
             healing.is_confirmed = True
         try:
             report = healer.run(once=once, watch=watch)
@@ -122,19 +117,19 @@ def heal(
 
 
 class HealCommand:
-    """What healing needs of a command line: the connectors that are meant, and a change for each round."""
+    """What healing needs from the command line: the selected connectors, and a change for each round."""
 
     def __init__(self, session: Session, fleet: Fleet, targets: Targets, *, yes: bool) -> None:
         self._session = session
         self._fleet = fleet
         self._targets = targets
         self.is_confirmed = yes and not fleet.context.protected
-        # What --watch was confirmed with, for all rounds.
+        # The confirmation of --watch, for all rounds.
         self.confirmed: str | None = None
         self._has_looked = False
 
     def build(self, settings: HealSettings) -> Healer:
-        """The healer of this command."""
+        """Build the healer of this command."""
         from seamark.connectors.heal import Healer  # noqa: PLC0415
 
         return Healer(
@@ -148,7 +143,7 @@ class HealCommand:
         )
 
     def show(self, healer: Healer) -> None:
-        """The plan of the first round, or that there is none."""
+        """Show the plan of the first round, or that there is none."""
         failing = healer.failing(healer.look())
         if failing:
             show_plan(self._session, self._fleet.connectors.restart(failing), is_data=True)
@@ -159,7 +154,8 @@ class HealCommand:
         selection = self._targets.selection
         missing = () if self._has_looked else selection.find_missing(reading.items)
         self._has_looked = True
-        # A cluster that is away may hold the ones that are not seen; later on, one that goes away is gone.
+        # A Connect cluster that does not respond may have the missing ones; in later rounds, a missing connector was
+        # deleted.
         if missing and not reading.failures:
             raise NotFoundError(
                 f"there is no connector {', '.join(missing)}", hint="seamark connectors list shows all of them"
@@ -181,7 +177,7 @@ class HealCommand:
 
 
 def build_heal_answer(report: HealReport) -> Answer:
-    """Every connector that had failed; an error where some were given up or could not be seen."""
+    """Build the answer of every connector that had failed, with an error if some were given up or not readable."""
     failures = dict(report.failures or {})
     errors: tuple[SeamarkError, ...] = tuple(failures.values())
     if report.given_up:
@@ -209,18 +205,16 @@ def loggers() -> None:
 @click.argument("names", nargs=-1, metavar="[NAME|GLOB]...", shell_complete=complete_loggers)
 @_CLUSTER
 @option("--worker", metavar="URL", help="Only this worker.", shell_complete=complete_workers)
-@global_options
-@pass_session
-def list_loggers(session: Session, *, names: tuple[str, ...], cluster: str | None, worker: str | None) -> None:
+@show_command
+def list_loggers(fleet: Fleet, *, names: tuple[str, ...], cluster: str | None, worker: str | None) -> Answer:
     """List loggers and their levels, each level with the workers that have it.
 
     A logger without a level of its own follows the one above it; from Connect 4.0 on those are listed too.
     """
-    with session.fleet() as fleet:
-        reading = fleet.loggers.all(cluster=cluster, worker=worker)
+    reading = fleet.loggers.all(cluster=cluster, worker=worker)
     chosen = [found for found in reading.items if not names or any(fnmatchcase(found.name, name) for name in names)]
     asked = max(1, len(reading.failures) + (1 if reading.items else 0))
-    session.show(build_answer(build_loggers_view(chosen, reading), reading.failures, asked=asked))
+    return build_answer(build_loggers_view(chosen, reading), reading.failures, asked=asked)
 
 
 @loggers.command("set")
@@ -260,26 +254,24 @@ def set_logger(
 @click.argument("names", nargs=-1, metavar="[CLASS|GLOB]...", shell_complete=complete_plugins)
 @option("--differing", is_flag=True, help="Only those that are not on every worker in the same version.")
 @option("--cluster", metavar="NAME", help="Only plugins of this Connect cluster.", shell_complete=complete_clusters)
-@global_options
-@pass_session
-def plugins(session: Session, *, names: tuple[str, ...], differing: bool, cluster: str | None) -> None:
+@show_command
+def plugins(fleet: Fleet, *, names: tuple[str, ...], differing: bool, cluster: str | None) -> Answer:
     """List connector plugins, and the workers on which one is missing or of another version.
 
     CLASS is a whole class name or its last part. A connector may land on any worker of its cluster.
     """
-    with session.fleet() as fleet:
-        reading = fleet.connectors.plugins(cluster=cluster)
-        asked = sum(len(settings.urls) for name, settings in fleet.context.connect.items() if cluster in (None, name))
+    reading = fleet.connectors.plugins(cluster=cluster)
+    asked = sum(len(settings.urls) for name, settings in fleet.context.connect.items() if cluster in (None, name))
     chosen = tuple(
         plugin
         for plugin in reading.items
         if (not names or fits(plugin, names)) and (not differing or not plugin.is_everywhere)
     )
-    session.show(build_answer(build_plugins_view(chosen, reading), reading.failures, asked=asked))
+    return build_answer(build_plugins_view(chosen, reading), reading.failures, asked=asked)
 
 
 def fits(plugin: FleetPlugin, names: tuple[str, ...]) -> bool:
-    """Whether one of the names or globs is the plugin's class or its last part."""
+    """Return whether one of the names or globs matches the plugin's class or its last part."""
     both = (plugin.class_name, plugin.class_name.rpartition(".")[2])
     return any(fnmatchcase(text, name) for name in names for text in both)
 
@@ -294,36 +286,27 @@ for command in (create, change, pause, resume, stop, restart, heal, rename, dele
 
 
 @connectors.command("list")
-@selection_options(metavar="[NAME|GLOB]...")
-@watch_options
-@global_options
-@pass_session
-def list_connectors(session: Session, *, selection: Selection, cluster: str | None, watching: WatchOptions) -> None:
+@selection_options
+@watch_command
+def list_connectors(fleet: Fleet, *, selection: Selection, cluster: str | None) -> Answer:
     """List connectors with their health.
 
     NAME may be CLUSTER/NAME. Without any, all connectors of the context are listed.
     """
-    with session.fleet() as fleet:
-
-        def read() -> Answer:
-            reading = fleet.connectors.all(cluster=cluster)
-            return build_list_answer(reading, selection, asked=1 if cluster else len(fleet.context.connect))
-
-        show_answer(session, read, watching)
+    reading = fleet.connectors.all(cluster=cluster)
+    return build_list_answer(reading, selection, asked=1 if cluster else len(fleet.context.connect))
 
 
 @connectors.command("show")
 @click.argument("name", shell_complete=complete_connectors)
-@global_options
-@pass_session
-def show_connector(session: Session, name: str) -> None:
+@show_command
+def show_connector(fleet: Fleet, name: str) -> Answer:
     """Show one connector, NAME or CLUSTER/NAME: tasks, errors, config."""
-    with session.fleet() as fleet:
-        session.show(Answer(build_connector_view(fleet.connectors.one(name))))
+    return Answer(build_connector_view(fleet.connectors.one(name)))
 
 
 def build_list_answer(reading: Reading[Connector], selection: Selection, *, asked: int) -> Answer:
-    """The connectors that were meant; a plain name that is nowhere is an error, not an empty list."""
+    """Build the answer of the selected connectors; a plain name that does not exist is an error, not an empty list."""
     chosen = selection.pick(reading.items)
     answer = build_answer(build_connectors_view(chosen, reading.failures), reading.failures, asked=asked)
     missing = selection.find_missing(reading.items)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,28 +23,12 @@ from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Style
 
 if TYPE_CHECKING:
-    from seamark.context import Contexts, WrittenFile
-
-
-class ShownSetting(Protocol):
-    """One setting, already masked, and where it came from: all that is needed of `seamark.context`."""
-
-    @property
-    def key(self) -> str:
-        """Its dotted path."""
-
-    @property
-    def value(self) -> str:
-        """What it says."""
-
-    @property
-    def origin(self) -> object:
-        """Where it is said; its `str` is shown."""
+    from seamark.context import Contexts, Setting, WrittenFile
 
 
 @dataclass(frozen=True, slots=True)
 class ContextRow:
-    """One context in the listing. `error` says why it can't be opened."""
+    """One context in the list. `error` is why it can't be opened."""
 
     name: str
     current: bool = False
@@ -68,20 +52,18 @@ LISTING: Listing[ContextRow] = Listing(
     ),
 )
 
-_KEY: Column[ShownSetting] = Column("key", "KEY", lambda setting: setting.key)
-_VALUE: Column[ShownSetting] = Column("value", "VALUE", lambda setting: setting.value)
-_ORIGIN: Column[ShownSetting] = Column(
-    "origin", "ORIGIN", lambda setting: str(setting.origin), style=lambda _: Style.MUTED
-)
+_KEY: Column[Setting] = Column("key", "KEY", lambda setting: setting.key)
+_VALUE: Column[Setting] = Column("value", "VALUE", lambda setting: setting.value)
+_ORIGIN: Column[Setting] = Column("origin", "ORIGIN", lambda setting: str(setting.origin), style=lambda _: Style.MUTED)
 
 
 def build_contexts_view(rows: Sequence[ContextRow]) -> View[ContextRow]:
-    """Every context that is known."""
+    """Build the view of all contexts."""
     return View(LISTING, rows, empty="no contexts; add one with: seamark context add NAME --connect URL")
 
 
-def build_settings_view(name: str, settings: Sequence[ShownSetting], *, origins: bool) -> View[ShownSetting]:
-    """The settings of one context, with `origins` also where each came from."""
+def build_settings_view(name: str, settings: Sequence[Setting], *, origins: bool) -> View[Setting]:
+    """Build the view of one context's settings, with `origins` also where each came from."""
     columns = (_KEY, _VALUE, _ORIGIN) if origins else (_KEY, _VALUE)
     listing = Listing(kind="Context", noun="setting", name=lambda setting: setting.key, columns=columns)
     return View(listing, settings, body=lambda: {"name": name, "settings": listing.build_items(settings)})
@@ -190,7 +172,7 @@ def test(session: Session, name: str | None) -> None:
 
 
 def choose_exit_code(findings: tuple[Finding, ...]) -> int:
-    """6 where something does not answer, 1 where something else is wrong, else 0."""
+    """Return 6 if something does not respond, 1 if something else is wrong, else 0."""
     failed = [finding for finding in findings if finding.severity is Severity.ERROR]
     if any(finding.check.endswith(".reachable") for finding in failed):
         return UnreachableError.exit_code
@@ -204,7 +186,7 @@ def _build_row(contexts: Contexts, name: str) -> ContextRow:
     except ContextNotFoundError:
         raise
     except SeamarkError as error:
-        # A broken context must not hide the others.
+        # An invalid context must not hide the others.
         return ContextRow(name, current=current, error=error.message)
     return ContextRow(
         name=name,
@@ -220,16 +202,16 @@ def _note_shadow(session: Session, name: str, written: WrittenFile) -> None:
         session.reporter.note(f"note: {written.shadowed_by} still chooses another context than {name}")
 
 
-# A command line is seen by every user of the machine and kept in the shell's history.
+# Every user of the machine can see a command line, and the shell's history stores it.
 
 _HOW = "give secret://env/NAME, secret://file/PATH#KEY, @FILE, or - to read it from standard input"
 
 
 def read_secret(session: Session, given: str, *, option: str) -> str:
-    """What to write into a contexts file for a secret.
+    """Return what to write to a contexts file for a secret.
 
-    A reference stays what it is, `@FILE` becomes a reference to the whole of that file, and `-` is
-    the first line of standard input.
+    A reference stays unchanged, `@FILE` becomes a reference to the whole file, and `-` is the first line of standard
+    input.
     """
     if is_reference(given):
         return given
@@ -237,7 +219,7 @@ def read_secret(session: Session, given: str, *, option: str) -> str:
         return _read_line(session, option=option)
     if given.startswith("@") and len(given) > 1:
         return _build_file_reference(Path(given[1:]), option=option)
-    # The message must not repeat what was given: it is a secret.
+    # The message must not repeat the value: it is a secret.
     raise UsageError(f"{option} does not take the secret itself", hint=_HOW)
 
 
@@ -277,7 +259,7 @@ class NewContext:
 
 
 def build_content(session: Session, given: Mapping[str, Any]) -> NewContext:
-    """The sections from the options; secrets are looked at last, so that a typing error asks for none."""
+    """Build the sections from the options; secrets are read last, so that a typing error comes before a prompt."""
     connect: dict[str, dict[str, Any]] = {
         cluster: {"urls": urls} for cluster, urls in build_clusters(given["connect"]).items()
     }
@@ -295,7 +277,7 @@ def build_content(session: Session, given: Mapping[str, Any]) -> NewContext:
 
 
 def build_clusters(given: Iterable[str]) -> dict[str, list[str]]:
-    """Worker URLs by cluster, from `[CLUSTER=]URL`."""
+    """Parse worker URLs by Connect cluster, from `[CLUSTER=]URL`."""
     clusters: dict[str, list[str]] = {}
     for text in given:
         found = _NAMED_URL.fullmatch(text)
@@ -311,7 +293,7 @@ def build_clusters(given: Iterable[str]) -> dict[str, list[str]]:
 
 
 def build_worker_configs(given: Iterable[str], *, clusters: tuple[str, ...]) -> dict[str, str]:
-    """Paths of worker files by cluster, from `[CLUSTER=]FILE`. The cluster may be left out where there is one."""
+    """Parse paths of worker files by Connect cluster, from `[CLUSTER=]FILE`. With one, its name may be omitted."""
     files: dict[str, str] = {}
     for text in given:
         cluster, path = _split_cluster(text, clusters=clusters)
@@ -324,7 +306,7 @@ def build_worker_configs(given: Iterable[str], *, clusters: tuple[str, ...]) -> 
 
 def _split_cluster(text: str, *, clusters: tuple[str, ...]) -> tuple[str, str]:
     cluster, equals, path = text.partition("=")
-    # A path may hold a = too: only a name that --connect gave counts as a cluster.
+    # A path may contain a =, too: only a name that --connect gave counts as a Connect cluster.
     if equals and cluster in (clusters or (DEFAULT_CLUSTER,)):
         return cluster, path
     if len(clusters) > 1:
@@ -335,7 +317,7 @@ def _split_cluster(text: str, *, clusters: tuple[str, ...]) -> tuple[str, str]:
 
 
 def build_kafka(bootstrap: str | None, given: Iterable[str]) -> dict[str, str]:
-    """Client settings from `--bootstrap` and `KEY=VALUE`. A secret must be a reference."""
+    """Build client settings from `--bootstrap` and `KEY=VALUE`. A secret must be a reference."""
     settings = {"bootstrap.servers": bootstrap} if bootstrap else {}
     for text in given:
         key, equals, value = text.partition("=")

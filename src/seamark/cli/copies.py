@@ -9,7 +9,14 @@ import click
 
 from seamark.cli.answer import Answer, build_answer
 from seamark.cli.complete import complete_topics
-from seamark.cli.confirm import ChangeOptions, change_options, confirm, confirm_and_apply, consent_options
+from seamark.cli.confirm import (
+    ChangeOptions,
+    change_command,
+    change_options,
+    confirm_and_apply,
+    confirm_by_name,
+    consent_options,
+)
 from seamark.cli.copy_options import CopyLines, control_option, far_option, open_copies, spark_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
@@ -17,6 +24,7 @@ from seamark.errors import InterruptedRunError, RefusedError, SeamarkError, Usag
 from seamark.report.words import render_count
 
 if TYPE_CHECKING:
+    from seamark.changes.plan import PlannedChange
     from seamark.copies.plan.registry import KnownPlan
     from seamark.fleet import Fleet
     from seamark.spark.settings import SparkOptions
@@ -99,13 +107,10 @@ def cutover(
 @click.argument("plan", metavar="PLANFILE|ID")
 @option("--abandon", multiple=True, metavar="GROUP", help="A group that nobody misses; may be repeated.")
 @control_option
-@change_options
-@global_options
-@pass_session
-def finish(session: Session, *, plan: str, abandon: tuple[str, ...], control_topic: str, how: ChangeOptions) -> None:
+@change_command
+def finish(fleet: Fleet, *, plan: str, abandon: tuple[str, ...], control_topic: str) -> PlannedChange:
     """Delete the topic that nobody needs after a cut-over: the source, or the temporary copy of one in place."""
-    with session.fleet() as fleet:
-        confirm_and_apply(session, fleet, fleet.copies.finish(plan, abandon=abandon, control_topic=control_topic), how)
+    return fleet.copies.finish(plan, abandon=abandon, control_topic=control_topic)
 
 
 @click.command("readers")
@@ -319,7 +324,7 @@ copy.add_command(show_readers)
 
 
 def _agree(session: Session, fleet: Fleet, known: KnownPlan, *, yes: bool) -> None:
-    """Ask before the first run; who goes on with a copy was asked already."""
+    """Ask before the first run; resuming a copy needs no second confirmation."""
     plan = known.plan
     plan.require_accepted()
     if known.registration is not None:
@@ -332,8 +337,7 @@ def _agree(session: Session, fleet: Fleet, known: KnownPlan, *, yes: bool) -> No
         f"{render_count(len(plan.slices), 'slice')}"
     )
     try:
-        is_protected = fleet.context.protected
-        confirm(session, yes=yes, word=target.topic if is_protected else "yes", is_protected=is_protected)
+        confirm_by_name(session, fleet, target.topic, yes=yes)
     except UsageError as error:
         error.hint = "say it with --yes, after a look at the plan"
         raise

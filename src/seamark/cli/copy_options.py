@@ -1,17 +1,16 @@
-"""Options that the commands of a copy share."""
+"""Options that the commands for topic copies share."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from seamark.cli.options import F, option, put_options
+from seamark.cli.options import build_options, option
 from seamark.cli.session import Session
 from seamark.errors import UsageError
 from seamark.report.terminal import is_terminal
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from seamark.copies.run.runner import CopyTick
     from seamark.copies.service import Copies
     from seamark.fleet import Fleet
+    from seamark.spark.settings import SparkOptions
 
 
 control_option = option(
@@ -41,7 +41,7 @@ far_option = option(
 
 @contextmanager
 def open_copies(session: Session, to_context: str | None) -> Iterator[tuple[Fleet, Copies]]:
-    """The fleet of the source, and its copies to where the target is."""
+    """Open the fleet of the source, and its copies to the target."""
     with session.fleet() as fleet:
         if to_context is None or to_context == fleet.context.name:
             yield fleet, fleet.copies
@@ -50,38 +50,35 @@ def open_copies(session: Session, to_context: str | None) -> Iterator[tuple[Flee
             yield fleet, fleet.copies.to(far.copies)
 
 
-def spark_options(command: F) -> F:
-    """Add `--master`, `--jars` and `--conf`; the command gets them as one value, `spark`."""
+def _build_spark(master: str | None, jars: Path | None, confs: tuple[str, ...]) -> SparkOptions:
+    from seamark.spark.settings import SparkOptions  # noqa: PLC0415
 
-    @wraps(command)
-    def gather(*args: Any, master: str | None, jars: Path | None, confs: tuple[str, ...], **kwargs: Any) -> Any:
-        from seamark.spark.settings import SparkOptions  # noqa: PLC0415
+    return SparkOptions(master, jars, parse_confs(confs))
 
-        return command(*args, spark=SparkOptions(master, jars, parse_confs(confs)), **kwargs)
 
-    decorators = (
-        option("--master", metavar="URL", help="Spark's master; by default SEAMARK_SPARK_MASTER, else local[*]."),
-        option(
-            "--jars",
-            type=click.Path(exists=True, file_okay=False, path_type=Path),
-            metavar="FOLDER",
-            help="The jars of Spark's Kafka source; by default the folder in SEAMARK_SPARK_JARS.",
-        ),
-        option(
-            "--conf",
-            "confs",
-            multiple=True,
-            envvar="SEAMARK_SPARK_CONF",
-            metavar="KEY=VALUE",
-            help="A setting of Spark; may be repeated.",
-        ),
-    )
-    result: F = put_options(gather, decorators)
-    return result
+spark_options = build_options(
+    option("--master", metavar="URL", help="Spark's master; by default SEAMARK_SPARK_MASTER, else local[*]."),
+    option(
+        "--jars",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        metavar="FOLDER",
+        help="The jars of Spark's Kafka source; by default the folder in SEAMARK_SPARK_JARS.",
+    ),
+    option(
+        "--conf",
+        "confs",
+        multiple=True,
+        envvar="SEAMARK_SPARK_CONF",
+        metavar="KEY=VALUE",
+        help="A setting of Spark; may be repeated.",
+    ),
+    into="spark",
+    build=_build_spark,
+)
 
 
 def parse_confs(texts: tuple[str, ...]) -> dict[str, str]:
-    """KEY=VALUE, each key once."""
+    """Parse KEY=VALUE, each key once."""
     found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -97,7 +94,7 @@ _EVERY_SECONDS = 10.0
 
 
 class CopyLines:
-    """Tells the terminal."""
+    """Writes progress to the terminal."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -105,12 +102,12 @@ class CopyLines:
         self._said_at: float | None = None
 
     def said(self, words: str) -> None:
-        """A line of its own."""
+        """Write a separate line."""
         self._end_line()
         self._session.reporter.note(words)
 
     def ticked(self, tick: CopyTick) -> None:
-        """A slice is done."""
+        """Report the end of a slice."""
         session = self._session
         if session.quiet:
             return
@@ -126,7 +123,7 @@ class CopyLines:
             session.reporter.note(text)
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End the output."""
         self._end_line()
 
     def _end_line(self) -> None:
@@ -137,7 +134,7 @@ class CopyLines:
 
 
 def render_tick(tick: CopyTick) -> str:
-    """One line: how much of how much, how fast, and for how long still."""
+    """Format one line: progress, rate, and remaining time."""
     share = 100 * tick.records // tick.all_records if tick.all_records else 100
     left = ""
     if tick.left_seconds is not None and tick.done < tick.slices:

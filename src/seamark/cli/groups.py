@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from seamark.cli.answer import Answer, add_missing, build_answer, pick_named
 from seamark.cli.complete import complete_groups
-from seamark.cli.confirm import ChangeOptions, change_options, confirm_and_apply
-from seamark.cli.options import global_options, option, pass_session
+from seamark.cli.confirm import change_command
+from seamark.cli.options import global_options, option, pass_session, show_command
 from seamark.cli.session import Session
-from seamark.cli.watch import WatchOptions, show_answer, watch_options
+from seamark.cli.watch import WatchOptions, show_answer, watch_command, watch_options
 from seamark.core.readings import Reading
 from seamark.groups.views import build_group_view, build_groups_view, build_lag_view
 from seamark.offsets.exports import SourceLag
 from seamark.offsets.views import build_source_lag_view
+
+if TYPE_CHECKING:
+    from seamark.changes.plan import PlannedChange
+    from seamark.fleet import Fleet
 
 
 @click.group
@@ -25,31 +30,22 @@ def groups() -> None:
 
 @groups.command("list")
 @click.argument("names", nargs=-1, metavar="[NAME|GLOB]...", shell_complete=complete_groups)
-@watch_options
-@global_options
-@pass_session
-def list_groups(session: Session, *, names: tuple[str, ...], watching: WatchOptions) -> None:
+@watch_command
+def list_groups(fleet: Fleet, *, names: tuple[str, ...]) -> Answer:
     """List consumer groups, and whose they are. Share groups are listed too."""
-    with session.fleet() as fleet:
-
-        def read() -> Answer:
-            reading = fleet.groups.all()
-            rows = pick_named(reading.items, names)
-            asked = len(reading.items) + len(reading.failures)
-            answer = build_answer(build_groups_view(reading, rows), reading.failures, asked=asked)
-            return add_missing(answer, reading.items, names, noun="group")
-
-        show_answer(session, read, watching)
+    reading = fleet.groups.all()
+    rows = pick_named(reading.items, names)
+    asked = len(reading.items) + len(reading.failures)
+    answer = build_answer(build_groups_view(reading, rows), reading.failures, asked=asked)
+    return add_missing(answer, {group.name for group in reading.items}, names, noun="group")
 
 
 @groups.command("show")
 @click.argument("name", shell_complete=complete_groups)
-@global_options
-@pass_session
-def show_group(session: Session, name: str) -> None:
+@show_command
+def show_group(fleet: Fleet, name: str) -> Answer:
     """Show one group: its members, its positions, and how far it is behind."""
-    with session.fleet() as fleet:
-        session.show(Answer(build_group_view(fleet.groups.one(name))))
+    return Answer(build_group_view(fleet.groups.one(name)))
 
 
 @groups.command("move")
@@ -59,11 +55,9 @@ def show_group(session: Session, name: str) -> None:
 @option("--shift", type=int, metavar="N", help="N records on, or back where N is negative.")
 @option("--from", "source", metavar="FILE|GROUP", help="Where another group stands, or an export says.")
 @option("--topic", "topics", multiple=True, metavar="T[:0,1]", help="Only this topic, or these partitions of it.")
-@change_options
-@global_options
-@pass_session
+@change_command
 def move_group(
-    session: Session,
+    fleet: Fleet,
     *,
     name: str,
     to: str | None,
@@ -71,30 +65,24 @@ def move_group(
     shift: int | None,
     source: str | None,
     topics: tuple[str, ...],
-    how: ChangeOptions,
-) -> None:
+) -> PlannedChange:
     """Give a group that nobody is in other positions; the plan counts what is read again or skipped.
 
     Without --topic it is moved wherever it has committed. Positions stay within the log.
     """
-    with session.fleet() as fleet:
-        planned = fleet.groups.move(name, to=to, back=back, shift=shift, source=_find_source(source), topics=topics)
-        confirm_and_apply(session, fleet, planned, how)
+    return fleet.groups.move(name, to=to, back=back, shift=shift, source=_find_source(source), topics=topics)
 
 
 @groups.command("delete")
 @click.argument("name", shell_complete=complete_groups)
-@change_options
-@global_options
-@pass_session
-def delete_group(session: Session, *, name: str, how: ChangeOptions) -> None:
+@change_command
+def delete_group(fleet: Fleet, *, name: str) -> PlannedChange:
     """Delete a group that nobody is in, with all that it has committed. Undo commits the same again."""
-    with session.fleet() as fleet:
-        confirm_and_apply(session, fleet, fleet.groups.delete(name), how)
+    return fleet.groups.delete(name)
 
 
 def _find_source(text: str | None) -> str | Path | None:
-    """A file that is there, or what can only be a path; else a group's name."""
+    """Return a path for an existing file or an unambiguous path, else the name of a group."""
     if text is None:
         return None
     path = Path(text).expanduser()
@@ -106,7 +94,7 @@ def _read_sources(reading: Reading[SourceLag]) -> Answer:
     return build_answer(build_source_lag_view(reading), reading.failures, asked=asked)
 
 
-# More readings than a trend has bars would only be folded.
+# A trend has this many bars; more readings would be merged.
 _MOST_READINGS = 60
 
 

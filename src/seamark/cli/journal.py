@@ -16,12 +16,12 @@ from seamark.cli.confirm import (
     StepLines,
     build_errors,
     change_options,
-    confirm,
     confirm_and_apply,
+    confirm_by_name,
     consent_options,
     run_change,
 )
-from seamark.cli.options import global_options, option, pass_session
+from seamark.cli.options import global_options, option, pass_session, show_command
 from seamark.cli.session import Session
 from seamark.errors import RefusedError
 from seamark.policy.permissions import find_confirmation
@@ -52,7 +52,7 @@ def init(session: Session, *, yes: bool, rotate_key: bool, dry_run: bool) -> Non
         session.show(Answer(build_setup_view(setup)))
         if dry_run or not setup.missing:
             return None
-        _confirm_context(session, fleet, yes=yes, what="create them")
+        confirm_by_name(session, fleet, fleet.context.name, yes=yes, what="create them")
         for name in fleet.journal.make_setup():
             session.reporter.note(f"✓ {name} made")
         return None
@@ -63,14 +63,9 @@ def _rotate_key(session: Session, fleet: Fleet, *, yes: bool, dry_run: bool) -> 
     session.show(Answer(build_rotation_view(rotation)))
     if dry_run:
         return
-    done = fleet.journal.rotate_key(confirm=_confirm_context(session, fleet, yes=yes, what="rotate the key"))
+    word = confirm_by_name(session, fleet, fleet.context.name, yes=yes, what="rotate the key")
+    done = fleet.journal.rotate_key(confirm=word)
     session.reporter.note(f"✓ the journal's key is {done.fingerprint}, in {done.file}")
-
-
-def _confirm_context(session: Session, fleet: Fleet, *, yes: bool, what: str) -> str:
-    is_protected = fleet.context.protected
-    word = fleet.context.name if is_protected else "yes"
-    return confirm(session, yes=yes, word=word, what=what, is_protected=is_protected)
 
 
 @click.group
@@ -81,23 +76,19 @@ def journal() -> None:
 @journal.command("list")
 @option("--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="At most so many.")
 @option("--open", "only_open", is_flag=True, help="Only changes that are not finished.")
-@global_options
-@pass_session
-def list_changes(session: Session, *, limit: int, only_open: bool) -> None:
+@show_command
+def list_changes(fleet: Fleet, *, limit: int, only_open: bool) -> Answer:
     """List changes, the newest first."""
-    with session.fleet() as fleet:
-        heads = fleet.journal.list(limit=limit, only_open=only_open)
-        session.show(Answer(build_changes_view(heads, only_open=only_open)))
+    heads = fleet.journal.list(limit=limit, only_open=only_open)
+    return Answer(build_changes_view(heads, only_open=only_open))
 
 
 @journal.command("show")
 @click.argument("change", shell_complete=complete_changes)
-@global_options
-@pass_session
-def show_change(session: Session, change: str) -> None:
+@show_command
+def show_change(fleet: Fleet, change: str) -> Answer:
     """Show a change entry by entry, its chain checked. An id may be shortened."""
-    with session.fleet() as fleet:
-        session.show(Answer(build_entries_view(fleet.journal.show(change))))
+    return Answer(build_entries_view(fleet.journal.show(change)))
 
 
 @journal.command("undo")
@@ -201,9 +192,8 @@ def _close_first(session: Session, fleet: Fleet, change: str, how: ChangeOptions
 
 
 def _confirm_change(session: Session, fleet: Fleet, found: OpenChange, *, yes: bool, what: str) -> str:
-    is_protected = fleet.context.protected
-    word = find_confirmation(found.subjects, fleet.context.name) if is_protected else "yes"
-    return confirm(session, yes=yes, word=word, what=what, is_protected=is_protected)
+    name = find_confirmation(found.subjects, fleet.context.name)
+    return confirm_by_name(session, fleet, name, yes=yes, what=what)
 
 
 def _show_open(session: Session, found: OpenChange, *, steps: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""`seamark`: the root command, and what every way to end means for the shell."""
+"""`seamark`: the root command, and the exit code of every outcome."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from seamark.report.text import escape
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """For a command that builds a hundred thousand small values and ends: none of them is part of a cycle.
+    """Disable the garbage collector for a command that builds 100,000 small values without cycles and ends.
 
-    The collector looks at all of them again and again: a third of the time of an export without this.
+    The collector would visit all of them repeatedly: a third of the time of an export.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -40,20 +40,19 @@ def without_collector() -> Iterator[None]:
 class LazyGroup(click.Group):
     """Commands by name, each as `module:attribute` and the line that `--help` shows for it.
 
-    The line stands here a second time so that `--help` need not import the command; a test keeps
-    the two equal.
+    The line is repeated here so that `--help` need not import the command; a test keeps the two equal.
     """
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.lazy = lazy
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The names, in the order they were given."""
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the given order."""
         return list(self.lazy)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import the command of that name; None where there is none."""
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command of that name; None if there is none."""
         if cmd_name not in self.lazy:
             return None
         module, _, attribute = self.lazy[cmd_name][0].partition(":")
@@ -65,26 +64,26 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which one may have been meant."""
+        """Find the command, or suggest similar ones."""
         name = args[0]
         if name not in self.lazy and not name.startswith("-") and not ctx.resilient_parsing:
             near = get_close_matches(name, self.lazy, n=1)
             ctx.fail(f"No such command '{name}'." + (f" Did you mean '{near[0]}'?" if near else ""))
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the names and their lines without importing anything."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in self.lazy.items()])
 
 
 def start_logging(stream: TextIO, *, verbose: int) -> None:
-    """Show the log of seamark with one `-v`, of everything with two."""
+    """Show seamark's log with one `-v`, all logs with two."""
     # Not at the top: `--help` doesn't need it, and it takes 6 ms.
     import logging  # noqa: PLC0415
 
     class SafeFormatter(logging.Formatter):
-        """Log lines without secrets and without control characters."""
+        """Formats log lines without secrets and without control characters."""
 
         def format(self, record: logging.LogRecord) -> str:
             return escape(mask_text(super().format(record)), multiline=True)
@@ -94,13 +93,13 @@ def start_logging(stream: TextIO, *, verbose: int) -> None:
     logger = logging.getLogger("seamark" if verbose == 1 else None)
     logger.setLevel(logging.DEBUG)
     logger.addHandler(channel)
-    # It logs each word that goes to Spark's JVM, the passwords of Kafka among them, each on a line of its own: nothing
-    # there tells that it is one.
+    # It logs each value that is sent to Spark's JVM, including the passwords of Kafka, each on its own line without a
+    # name, so that they can't be recognized and masked.
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
 COMPLETE_VAR = "_SEAMARK_COMPLETE"
-"""The variable by which a shell's completion script asks what to offer."""
+"""The variable by which a shell's completion script requests completions."""
 
 COMMANDS = {
     "status": ("seamark.cli.doctor:status", "Show every Connect cluster and what is in trouble."),
@@ -145,7 +144,7 @@ def root() -> None:
 
 
 def run() -> NoReturn:
-    """The entry point of the program."""
+    """Run the program."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure:
@@ -155,13 +154,13 @@ def run() -> NoReturn:
 
 
 def execute(argv: Sequence[str], *, session: Session | None = None) -> int:
-    """Run one command line and give its exit code. Nothing is raised."""
+    """Run one command line and return its exit code. Nothing is raised."""
     session = session or Session()
     try:
         code = _execute(argv, session)
         session.out.flush()
     except BrokenPipeError:
-        # Whoever read had enough, as in `| head`. That is no failure.
+        # The reader has closed the pipe, as in `| head`. That is not a failure.
         _silence_output()
         return 0
     except KeyboardInterrupt:
@@ -225,7 +224,7 @@ def _build_surprise(unexpected: Exception) -> SeamarkError:
 
 
 def _show_traceback(session: Session, error: Exception) -> None:
-    # A known error says all that an operator needs; its traceback is for those who ask twice.
+    # A known error contains all that an operator needs; its traceback is shown with -vv.
     if session.verbose < (2 if isinstance(error, SeamarkError) else 1):
         return
     from traceback import format_exception  # noqa: PLC0415
@@ -237,7 +236,7 @@ def _show_traceback(session: Session, error: Exception) -> None:
 
 
 def _guess_output(argv: Sequence[str], session: Session) -> None:
-    """Hear `-o json` in a command line that Click could not parse: programs want the error as json too."""
+    """Detect `-o json` in a command line that Click could not parse: programs need the error as JSON, too."""
     words = " ".join(argv).replace("=", " ").split()
     spoken = [after for word, after in zip(words, [*words[1:], ""], strict=True) if word in ("-o", "--output")]
     if "json" in spoken or "-ojson" in words:
@@ -245,6 +244,6 @@ def _guess_output(argv: Sequence[str], session: Session) -> None:
 
 
 def _silence_output() -> None:
-    """Let the interpreter's last flush go nowhere: the pipe is gone."""
+    """Redirect the interpreter's last flush: the pipe is closed."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

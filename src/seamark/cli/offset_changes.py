@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +14,14 @@ from seamark.cli.confirm import (
     ChangeOptions,
     StepLines,
     build_errors,
+    change_command,
     change_options,
     confirm_and_apply,
     confirm_plan,
     run_change,
     show_plan,
 )
-from seamark.cli.options import Duration, F, global_options, option, pass_session, put_options
+from seamark.cli.options import Duration, F, build_options, global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.core.refs import parse_subject
 from seamark.errors import UsageError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from seamark.dead_letters.service import Search
     from seamark.fleet import Fleet
     from seamark.offsets.exports import OffsetExport
-    from seamark.offsets.write.preview import Tolerance
+    from seamark.offsets.model import Tolerance
 
 
 @click.command("skip")
@@ -90,7 +90,7 @@ def skip(
 
 
 def _carry_out_search(session: Session, fleet: Fleet, search: Search, how: ChangeOptions) -> bool:
-    """Let the sink stand at the record. False where nothing was tried, or it did not come to an end."""
+    """Move the sink to the record. Return False if nothing was tried, or the search did not complete."""
     if how.dry_run or how.out is not None:
         confirm_and_apply(session, fleet, search.planned, how)
         return False
@@ -98,7 +98,7 @@ def _carry_out_search(session: Session, fleet: Fleet, search: Search, how: Chang
     word = confirm_plan(session, fleet, search.planned, yes=how.yes)
     if session.output.is_text:
         return run_change(session, lambda progress: fleet.apply(search.planned, progress, confirm=word)).is_done
-    # A program gets one document: that of the change that skips.
+    # A program gets one document: that of the change that skips the record.
     result = fleet.apply(search.planned, StepLines(session), confirm=word)
     errors, session.exit_code = build_errors(result)
     for error in errors:
@@ -136,26 +136,22 @@ option_wait = option(
 )
 
 
-def care_options(command: F) -> F:
-    """Add `--tolerance`, `--accept-zombie` and `--wait`; the command gets them as one map, `safety`."""
+def _build_safety(tolerance: str | None, wait: float | None, *, accept_zombie: bool) -> dict[str, Any]:
+    return {"tolerance": _parse_tolerance(tolerance), "accept_zombies": accept_zombie, "wait_seconds": wait}
 
-    @wraps(command)
-    def gather(*args: Any, tolerance: str | None, accept_zombie: bool, wait: float | None, **kwargs: Any) -> Any:
-        safety = {"tolerance": _parse_tolerance(tolerance), "accept_zombies": accept_zombie, "wait_seconds": wait}
-        return command(*args, safety=safety, **kwargs)
 
-    decorators = (
-        option_wait,
-        option_accept_zombie,
-        option(
-            "--tolerance",
-            metavar="N|N%",
-            help="How much more than the plan says may be read again or skipped once it has stopped. "
-            "Without it a tenth, and at least 1 000 rows or records or 1 MiB.",
-        ),
-    )
-    result: F = put_options(gather, decorators)
-    return result
+care_options = build_options(
+    option_wait,
+    option_accept_zombie,
+    option(
+        "--tolerance",
+        metavar="N|N%",
+        help="How much more than the plan says may be read again or skipped once it has stopped. "
+        "Without it a tenth, and at least 1 000 rows or records or 1 MiB.",
+    ),
+    into="safety",
+    build=_build_safety,
+)
 
 
 @click.command("move")
@@ -193,37 +189,30 @@ def care_options(command: F) -> F:
 )
 @partition_option
 @care_options
-@change_options
-@global_options
-@pass_session
+@change_command
 def move(
-    session: Session,
-    /,
+    fleet: Fleet,
     *,
     owners: tuple[str, ...],
     as_of: str | None,
     partitions: tuple[str, ...],
     safety: dict[str, Any],
-    how: ChangeOptions,
     **rest: Any,
-) -> None:
+) -> PlannedChange:
     """Let OWNER go on from another place: a connector NAME or CLUSTER/NAME, group/NAME or pipeline/NAME.
 
     The plan counts what is read again or skipped. A connector is stopped, proven to stand still, counted again,
     written, verified, and goes on. A group must be empty. With --as-of several owners, globs too, go back together.
     """
     past = {key: rest.pop(key) for key in ("everything", "exports", "by_record_time", "skip_unknown")}
-    with session.fleet() as fleet:
-        if as_of is not None and all(value is None for value in rest.values()):
-            planned = fleet.offsets.back_to(as_of, owners, partitions=partitions, **past, **safety)
-        else:
-            _refuse_many(owners, past)
-            planned = fleet.offsets.move(owners[0], as_of=as_of, partitions=partitions, **rest, **safety)
-        confirm_and_apply(session, fleet, planned, how)
+    if as_of is not None and all(value is None for value in rest.values()):
+        return fleet.offsets.back_to(as_of, owners, partitions=partitions, **past, **safety)
+    _refuse_many(owners, past)
+    return fleet.offsets.move(owners[0], as_of=as_of, partitions=partitions, **rest, **safety)
 
 
 def _refuse_many(owners: tuple[str, ...], past: dict[str, Any]) -> None:
-    """Only a moment is one place for several owners."""
+    """Raise for several owners, unless the target is a point in time."""
     if any(past.values()):
         named = ", ".join(f"--{'all' if key == 'everything' else key.replace('_', '-')}" for key in past if past[key])
         raise UsageError(f"{named} goes with --as-of alone")
@@ -235,52 +224,39 @@ def _refuse_many(owners: tuple[str, ...], past: dict[str, Any]) -> None:
 @click.argument("owner", shell_complete=complete_connectors)
 @partition_option
 @care_options
-@change_options
-@global_options
-@pass_session
-def forget(
-    session: Session, *, owner: str, partitions: tuple[str, ...], safety: dict[str, Any], how: ChangeOptions
-) -> None:
+@change_command
+def forget(fleet: Fleet, *, owner: str, partitions: tuple[str, ...], safety: dict[str, Any]) -> PlannedChange:
     """Let OWNER forget its offsets, so that it begins at its beginning. Connect calls it reset."""
-    with session.fleet() as fleet:
-        confirm_and_apply(session, fleet, fleet.offsets.forget(owner, partitions=partitions, **safety), how)
+    return fleet.offsets.forget(owner, partitions=partitions, **safety)
 
 
 @click.command("import")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.argument("owners", nargs=-1, metavar="[OWNER]...")
 @care_options
-@change_options
-@global_options
-@pass_session
-def import_offsets(
-    session: Session, *, file: Path, owners: tuple[str, ...], safety: dict[str, Any], how: ChangeOptions
-) -> None:
+@change_command
+def import_offsets(fleet: Fleet, *, file: Path, owners: tuple[str, ...], safety: dict[str, Any]) -> PlannedChange:
     """Put owners where FILE says: an export of seamark, or the JSON of connect-offsets.
 
     Without OWNER all of them. Partitions that the file does not name stay as they are.
     """
-    with session.fleet() as fleet:
-        confirm_and_apply(session, fleet, fleet.offsets.restore(file, owners=owners, **safety), how)
+    return fleet.offsets.restore(file, owners=owners, **safety)
 
 
 @click.command("copy")
 @click.argument("source", metavar="FROM", shell_complete=complete_connectors)
 @click.argument("target", metavar="TO", shell_complete=complete_connectors)
 @care_options
-@change_options
-@global_options
-@pass_session
-def copy(session: Session, *, source: str, target: str, safety: dict[str, Any], how: ChangeOptions) -> None:
+@change_command
+def copy(fleet: Fleet, *, source: str, target: str, safety: dict[str, Any]) -> PlannedChange:
     """Put TO where FROM stands. A file, an alias or a prefix in the keys becomes that of TO."""
-    with session.fleet() as fleet:
-        confirm_and_apply(session, fleet, fleet.offsets.copy(source, target, **safety), how)
+    return fleet.offsets.copy(source, target, **safety)
 
 
 def _parse_tolerance(text: str | None) -> Tolerance | None:
     if text is None:
         return None
-    from seamark.offsets.write.preview import parse_tolerance  # noqa: PLC0415
+    from seamark.offsets.model import parse_tolerance  # noqa: PLC0415
 
     try:
         return parse_tolerance(text)
@@ -299,7 +275,7 @@ def _refuse_removed(ctx: click.Context, param: click.Parameter, value: bool) -> 
 
 
 def _removed(name: str) -> Callable[[F], F]:
-    """Build an option that only says what to do instead."""
+    """Build an option that only names its replacement."""
     return click.option(name, is_flag=True, hidden=True, expose_value=False, callback=_refuse_removed)
 
 
@@ -316,26 +292,21 @@ def _removed(name: str) -> Callable[[F], F]:
 @_removed("--clean")
 @_removed("--only")
 @care_options
-@change_options
-@global_options
-@pass_session
+@change_command
 def mend(
-    session: Session,
+    fleet: Fleet,
     *,
     owners: tuple[str, ...],
     everything: bool,
     take: str,
     safety: dict[str, Any],
-    how: ChangeOptions,
-) -> None:
+) -> PlannedChange:
     """Put the records of a source's offsets right: several spellings of one key, copies on other partitions.
 
     Every spelling that a task may look for, and every copy of it, gets the same value. The plan says what each record
     will be. The connector is stopped for it and goes on.
     """
-    with session.fleet() as fleet:
-        planned = fleet.offsets.mend(owners, everything=everything, take=take, **safety)
-        confirm_and_apply(session, fleet, planned, how)
+    return fleet.offsets.mend(owners, everything=everything, take=take, **safety)
 
 
 @click.command("purge")
@@ -387,7 +358,7 @@ def _back_up(session: Session, fleet: Fleet, planned: PlannedChange, file: Path)
 
 
 def say_written(export: OffsetExport, file: Path) -> str:
-    """What an export holds, and where it is."""
+    """Format what an export contains, and where it is."""
     verb = "is" if export.count == 1 else "are"
     return f"{render_count(export.count, 'offset')} of {render_count(len(export.owners), 'owner')} {verb} in {file}"
 

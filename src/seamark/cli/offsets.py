@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,11 +11,14 @@ from seamark.cli.answer import Answer, build_answer, choose_exit_code
 from seamark.cli.complete import complete_connectors
 from seamark.cli.main import without_collector
 from seamark.cli.offset_changes import copy, forget, import_offsets, mend, move, purge, relocate, say_written, skip
-from seamark.cli.options import global_options, option, pass_session
+from seamark.cli.options import global_options, option, pass_session, show_command
 from seamark.cli.session import Session
 from seamark.errors import SeamarkError
 from seamark.offsets.list_views import build_check_view, build_comparison_view, build_history_view, build_orphans_view
 from seamark.offsets.views import build_offsets_view
+
+if TYPE_CHECKING:
+    from seamark.fleet import Fleet
 
 
 @click.group
@@ -104,17 +108,15 @@ def verify_export(session: Session, file: Path) -> None:
 @offsets.command("history")
 @click.argument("owner", shell_complete=complete_connectors)
 @option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N writes.")
-@global_options
-@pass_session
-def show_history(session: Session, *, owner: str, limit: int | None) -> None:
+@show_command
+def show_history(fleet: Fleet, *, owner: str, limit: int | None) -> Answer:
     """Show every write of a connector's offsets that its topic still holds, the oldest first.
 
     Compaction takes what was overwritten, in its own time: min.compaction.lag.ms of the topic keeps it longer.
     """
-    with session.fleet() as fleet:
-        entries = fleet.offsets.history(owner)
-        shown = entries if limit is None else entries[-limit:]
-        session.show(Answer(build_history_view(owner, shown)))
+    entries = fleet.offsets.history(owner)
+    shown = entries if limit is None else entries[-limit:]
+    return Answer(build_history_view(owner, shown))
 
 
 @offsets.command("diff")

@@ -1,9 +1,11 @@
-"""Options that many commands share, so that no command repeats them."""
+"""Options that many commands share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -12,9 +14,12 @@ from seamark.cli.session import Session
 from seamark.core.time import parse_duration
 from seamark.report.data import OutputFormat
 
+if TYPE_CHECKING:
+    from seamark.cli.answer import Answer
+
 
 class Duration(click.ParamType[float]):
-    """A length of time as a Click parameter, in seconds."""
+    """A duration as a Click parameter, in seconds."""
 
     name = "duration"
 
@@ -22,7 +27,7 @@ class Duration(click.ParamType[float]):
         self.minimum_seconds = minimum_seconds
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds, or a usage error that shows the forms."""
+        """Return seconds. Raises a usage error that shows the formats."""
         try:
             seconds = value if isinstance(value, float) else parse_duration(str(value))
         except ValueError:
@@ -38,15 +43,35 @@ option = click.option
 pass_session = click.make_pass_decorator(Session)
 
 
-def put_options(command: Callable[..., Any], options: Sequence[Callable[[Any], Any]]) -> Any:
-    """A command with these options, which `--help` shows in this order."""
-    for put in reversed(options):
-        command = put(command)
-    return command
+def build_options(
+    *options: Callable[[Any], Any], into: str = "", build: Callable[..., Any] | None = None
+) -> Callable[[F], F]:
+    """Return a decorator that adds options to a command.
+
+    Args:
+        options: The options, in the order of `--help`.
+        into: The argument in which the command gets what `build` returns.
+        build: Takes the values of the options by their names; without it the command gets them one by one.
+    """
+    names = signature(build).parameters if build else ()
+
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def gather(*args: Any, **given: Any) -> Any:
+            if build is not None:
+                given[into] = build(**{name: given.pop(name) for name in names})
+            return command(*args, **given)
+
+        result: Any = gather
+        for put in reversed(options):
+            result = put(result)
+        return cast("F", result)
+
+    return decorate
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    """Put a global option into the session. A flag beats the environment, the nearest flag beats the others."""
+    """Store a global option in the session. A flag overrides the environment, the last flag overrides the others."""
     source = ctx.get_parameter_source(param.name or "")
     is_root = ctx.parent is None
     if source is ParameterSource.DEFAULT or (source is ParameterSource.ENVIRONMENT and not is_root):
@@ -97,8 +122,16 @@ _COLOR = _global(
 _NO_INPUT = _global("--no-input", env="SEAMARK_NO_INPUT", is_flag=True, help="Never ask; fail instead.")
 
 
-def global_options(command: F) -> F:
-    """The options that stand before or behind any command."""
-    for decorate in (_NO_INPUT, _COLOR, _VERBOSE, _QUIET, _NO_HEADERS, _OUTPUT, _CONTEXT):
-        command = decorate(command)
-    return command
+# The options that can be placed before or after any command.
+global_options = build_options(_CONTEXT, _OUTPUT, _NO_HEADERS, _QUIET, _VERBOSE, _COLOR, _NO_INPUT)
+
+
+def show_command(command: Callable[..., Answer]) -> Callable[..., None]:
+    """Turn a read into a command that shows its answer."""
+
+    @wraps(command)
+    def run(session: Session, /, **given: Any) -> None:
+        with session.fleet() as fleet:
+            session.show(command(fleet, **given))
+
+    return global_options(pass_session(run))

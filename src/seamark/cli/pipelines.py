@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from seamark.cli.answer import Answer, build_answer
-from seamark.cli.confirm import confirm, consent_options
+from seamark.cli.confirm import confirm_by_name, consent_options
 from seamark.cli.copy_options import spark_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
@@ -23,6 +23,7 @@ from seamark.pipelines.submission import DEFAULT_IMAGE, SubmitForm
 from seamark.report.words import render_count, render_number
 
 if TYPE_CHECKING:
+    from seamark.fleet import Fleet
     from seamark.pipelines.binding import RetryWait
     from seamark.pipelines.progress import BatchLanded, LandMetrics
     from seamark.pipelines.status import LandPlan
@@ -55,8 +56,7 @@ def compact_landing(
         if all(part.files <= part.fewest for part in before):
             session.reporter.note("there is nothing to write together")
             return
-        is_protected = fleet.context.protected
-        confirm(session, yes=yes, word=name if is_protected else "yes", is_protected=is_protected)
+        confirm_by_name(session, fleet, name, yes=yes)
         removed, added = compact_table(declared, fleet.access)
         session.reporter.note(f"{render_number(removed)} files became {render_number(added)}")
 
@@ -65,7 +65,7 @@ _EVERY_SECONDS = 10.0
 
 
 class LandLines:
-    """Tells the terminal what the metrics say."""
+    """Writes the metrics to the terminal."""
 
     def __init__(self, session: Session, metrics: LandMetrics) -> None:
         self._session = session
@@ -73,7 +73,7 @@ class LandLines:
         self._said_at: float | None = None
 
     def landed(self, batch: BatchLanded) -> None:
-        """Count a batch, and say how it goes where nothing was said for a while."""
+        """Count a batch, and report progress if nothing was reported for some time."""
         self._metrics.landed(batch)
         now = time.monotonic()
         if self._said_at is None or now - self._said_at >= _EVERY_SECONDS:
@@ -81,22 +81,21 @@ class LandLines:
             self._session.reporter.note(f"  {self.say()}")
 
     def waiting(self, wait: RetryWait) -> None:
-        """Say that something can't be reached, and when it is tried again."""
+        """Report that something can't be reached, and when it is retried."""
         self._metrics.waiting(wait)
         self._session.reporter.note(f"  {wait.reason}; next try in {wait.seconds:g} s")
 
     def close(self) -> None:
-        """Say what was done in all."""
+        """Report the totals."""
         self._session.reporter.note(self.say())
 
     def say(self) -> str:
-        """The line."""
+        """Format the line."""
         found = self._metrics
         beside = f", {render_number(found.deleted)} deleted" if found.deleted else ""
         beside += f", {render_number(found.dead)} dead letters" if found.dead else ""
         line = f"batch {found.batches} · {render_number(found.rows)} rows{beside}"
-        # Spark tells of a batch after it: it is the one before that is known here. The time in which Spark started
-        # is no part of it.
+        # Spark reports a batch after it: the previous one is known here. The start-up time of Spark is not included.
         if (last := found.last) is not None:
             line += f" · {render_number(round(last.rate))} records/s · {last.seconds:.1f} s a batch"
             line += "" if last.behind is None else f" · {render_number(last.behind)} behind"
@@ -220,7 +219,7 @@ def run_landing(
         landings = fleet.landings
         (declared,) = landings.declared(file, names=[name], allow_python=allow_python)
         plan = landings.plan(declared)
-        _agree(session, plan, yes=yes, is_protected=fleet.context.protected)
+        _agree(session, fleet, plan, yes=yes)
         lines = LandLines(session, numbers)
         with _taking_end() as stop:
             landings.run(
@@ -263,8 +262,8 @@ land.add_command(compact_landing)
 land.add_command(submit_landing)
 
 
-def _agree(session: Session, plan: LandPlan, *, yes: bool, is_protected: bool) -> None:
-    """Ask before the first run, and before a table is changed; who goes on with a landing was asked already."""
+def _agree(session: Session, fleet: Fleet, plan: LandPlan, *, yes: bool) -> None:
+    """Ask before the first run, and before a table is changed; resuming a pipeline needs no second confirmation."""
     from seamark.pipelines.status import LandState  # noqa: PLC0415
 
     landing = plan.declared.landing
@@ -279,7 +278,7 @@ def _agree(session: Session, plan: LandPlan, *, yes: bool, is_protected: bool) -
     for statement in plan.statements:
         session.reporter.note(f"  first: {statement}")
     try:
-        confirm(session, yes=yes, word=landing.name if is_protected else "yes", is_protected=is_protected)
+        confirm_by_name(session, fleet, landing.name, yes=yes)
     except UsageError as error:
         error.hint = "say it with --yes, after a look at: seamark land plan"
         raise
@@ -287,7 +286,7 @@ def _agree(session: Session, plan: LandPlan, *, yes: bool, is_protected: bool) -
 
 @contextmanager
 def _taking_end() -> Iterator[threading.Event]:
-    """An event that SIGTERM sets: between two batches the landing ends. Ctrl-C ends it at once, as safely."""
+    """Return an event that SIGTERM sets: the pipeline ends between two batches. Ctrl-C ends it at once, as safely."""
     stop = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:

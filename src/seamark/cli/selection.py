@@ -1,21 +1,20 @@
-"""The options by which connectors are chosen, the same everywhere: names, `-e`, `--state`, `-f`, `--names-from`."""
+"""The options that select connectors, the same for all commands: names, `-e`, `--state`, `-f`, `--names-from`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from seamark.cli.complete import complete_clusters, complete_connectors
-from seamark.cli.options import F, option, put_options
+from seamark.cli.options import build_options, option
 from seamark.cli.session import Session
 from seamark.connect.model import Connector
-from seamark.connectors.model import STATE_WORDS, Selection, build_selection, is_pattern
+from seamark.connectors.model import STATE_WORDS, Selection, build_selection
 from seamark.core.refs import qualify_connector
 from seamark.errors import NotFoundError, UnreachableError, UsageError
 
@@ -23,92 +22,68 @@ if TYPE_CHECKING:
     from seamark.core.readings import Reading
     from seamark.fleet import Fleet
 
-__all__ = [
-    "STATE_WORDS",
-    "Selection",
-    "Targets",
-    "build_selection",
-    "is_pattern",
-    "selection_options",
-    "target_options",
-]
-
-
 # A list of a million names of 60 characters: more than any fleet has.
 _LARGEST_CHARACTERS = 64 * 1024 * 1024
 
 
-def selection_options(*, metavar: str) -> Callable[[F], F]:
-    """Add the options. The command gets them as two values, `selection` and `cluster`."""
-
-    def decorate(command: F) -> F:
-        result: F = put_options(_gather(command), _build_decorators(metavar))
-        return result
-
-    return decorate
-
-
-def _gather(command: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(command)
-    def gather(
-        *args: Any,
-        names: tuple[str, ...],
-        regex: tuple[str, ...],
-        state: tuple[str, ...],
-        file: tuple[str, ...],
-        names_from: tuple[str, ...],
-        allow_python: bool,
-        **kwargs: Any,
-    ) -> Any:
-        # A wrong expression is told before any file is read.
-        selection = build_selection(names, expressions=regex, states=state)
-        if file or names_from:
-            session = click.get_current_context().find_object(Session) or Session()
-            listed = (*read_spec_names(file, allow_python=allow_python), *read_names(session, names_from))
-            selection = build_selection(names, expressions=regex, states=state, listed=listed)
-        return command(*args, selection=selection, **kwargs)
-
-    return gather
+def _build_selection(
+    names: tuple[str, ...],
+    regex: tuple[str, ...],
+    state: tuple[str, ...],
+    file: tuple[str, ...],
+    names_from: tuple[str, ...],
+    *,
+    allow_python: bool,
+) -> Selection:
+    # An invalid expression is reported before any file is read.
+    selection = build_selection(names, expressions=regex, states=state)
+    if file or names_from:
+        session = click.get_current_context().find_object(Session) or Session()
+        listed = (*read_spec_names(file, allow_python=allow_python), *read_names(session, names_from))
+        selection = build_selection(names, expressions=regex, states=state, listed=listed)
+    return selection
 
 
-def _build_decorators(metavar: str) -> tuple[Callable[[Any], Any], ...]:
-    return (
-        click.argument("names", nargs=-1, metavar=metavar, shell_complete=complete_connectors),
-        option("-e", "--regex", multiple=True, metavar="REGEX", help="Names in which this is found."),
-        option(
-            "--state",
-            multiple=True,
-            type=click.Choice(STATE_WORDS, case_sensitive=False),
-            metavar="WORD",
-            help=f"Only those in this health, or with this state of connector or task: {', '.join(STATE_WORDS)}.",
-        ),
-        option(
-            "-f",
-            "--file",
-            multiple=True,
-            type=click.Path(),
-            metavar="PATH",
-            help="The connectors that this spec file or folder defines.",
-        ),
-        option(
-            "--names-from",
-            multiple=True,
-            type=click.Path(dir_okay=False, allow_dash=True),
-            metavar="FILE",
-            help="The connectors that this file names, one a line; - is standard input.",
-        ),
-        option("--allow-python", is_flag=True, help="Let -f run spec files that are Python programs."),
-        option(
-            "--cluster",
-            metavar="NAME",
-            help="Only connectors of this Connect cluster.",
-            shell_complete=complete_clusters,
-        ),
-    )
+# The command gets them as two values, `selection` and `cluster`.
+selection_options = build_options(
+    click.argument("names", nargs=-1, metavar="[NAME|GLOB]...", shell_complete=complete_connectors),
+    option("-e", "--regex", multiple=True, metavar="REGEX", help="Names in which this is found."),
+    option(
+        "--state",
+        multiple=True,
+        type=click.Choice(STATE_WORDS, case_sensitive=False),
+        metavar="WORD",
+        help=f"Only those in this health, or with this state of connector or task: {', '.join(STATE_WORDS)}.",
+    ),
+    option(
+        "-f",
+        "--file",
+        multiple=True,
+        type=click.Path(),
+        metavar="PATH",
+        help="The connectors that this spec file or folder defines.",
+    ),
+    option(
+        "--names-from",
+        multiple=True,
+        type=click.Path(dir_okay=False, allow_dash=True),
+        metavar="FILE",
+        help="The connectors that this file names, one a line; - is standard input.",
+    ),
+    option("--allow-python", is_flag=True, help="Let -f run spec files that are Python programs."),
+    option(
+        "--cluster",
+        metavar="NAME",
+        help="Only connectors of this Connect cluster.",
+        shell_complete=complete_clusters,
+    ),
+    into="selection",
+    build=_build_selection,
+)
 
 
 def read_spec_names(paths: Sequence[str], *, allow_python: bool = False) -> tuple[str, ...]:
-    """The connectors that spec files define, each as NAME or CLUSTER/NAME."""
+    """Return the connectors that spec files define, each as NAME or CLUSTER/NAME."""
     if not paths:
         return ()
     from seamark.specs import load_spec  # noqa: PLC0415
@@ -118,7 +93,7 @@ def read_spec_names(paths: Sequence[str], *, allow_python: bool = False) -> tupl
 
 
 def read_names(session: Session, places: Sequence[str]) -> tuple[str, ...]:
-    """The names in plain lists, one a line. Empty lines and what stands behind a # at a line's begin are left out."""
+    """Read names from plain lists, one per line. Empty lines and lines that begin with # are ignored."""
     texts = [_read_list(session, place) for place in places]
     lines = [line.strip() for text in texts for line in text.splitlines()]
     return tuple(line for line in lines if line and not line.startswith("#"))
@@ -141,19 +116,19 @@ def _read_list(session: Session, place: str) -> str:
     return text
 
 
-# Each plain name costs a request to every cluster; from here on one listing is cheaper than the names one by one.
+# Each plain name costs a request to every Connect cluster; for more names than this, one list request is cheaper.
 _MOST_SINGLE_READS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What was asked for."""
+    """The requested connectors."""
 
     selection: Selection
     cluster: str | None = None
 
     def find(self, fleet: Fleet) -> tuple[Connector, ...]:
-        """The connectors that are meant; an error where nobody can be sure, or where there are none."""
+        """Return the selected connectors. Raises if the selection is ambiguous or empty."""
         chosen = self.selection
         if chosen.is_empty:
             raise UsageError("no connector is named", hint="give NAME or a glob; all of them are '*'")
@@ -168,7 +143,7 @@ class Targets:
         return name if self.cluster is None else qualify_connector(name, self.cluster)
 
     def pick(self, fleet: Fleet, reading: Reading[Connector]) -> tuple[Connector, ...]:
-        """The connectors of a reading that are meant, which may be none; an error where nobody can be sure."""
+        """Return the selected connectors of a reading, possibly none. Raises if the selection is ambiguous."""
         if len(reading.failures) == 1 and len(fleet.context.connect) == 1:
             raise next(iter(reading.failures.values()))
         if reading.failures:
@@ -186,7 +161,7 @@ class Targets:
         return self.selection.pick(reading.items)
 
     def _refuse_ambiguous(self, connectors: tuple[Connector, ...]) -> None:
-        """A plain name must stand for one connector; a pattern may stand for several."""
+        """Raise if a plain name matches several connectors; a pattern may match several."""
         plain = frozenset(self.selection.plain_names)
         owners: dict[str, list[str]] = {}
         for found in connectors:
@@ -201,11 +176,4 @@ class Targets:
                 )
 
 
-def target_options(command: F) -> F:
-    """Add `NAME…`, `-e`, `--state`, `-f`, `--names-from` and `--cluster`; the command gets one value, `targets`."""
-
-    @wraps(command)
-    def gather(*args: Any, selection: Selection, cluster: str | None, **kwargs: Any) -> Any:
-        return command(*args, targets=Targets(selection, cluster), **kwargs)
-
-    return selection_options(metavar="[NAME|GLOB]...")(gather)  # type: ignore[return-value]
+target_options = build_options(selection_options, into="targets", build=Targets)

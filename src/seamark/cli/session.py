@@ -1,6 +1,6 @@
-"""One run of the command line: what was asked for globally, and the doors to everything else.
+"""One run of the command line: the global options, and access to everything else.
 
-Tests put other doors in: a fleet without servers, a clock that stands still.
+Tests replace the latter: a fleet without servers, a clock that does not advance.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _open_fleet(name: str | None) -> Fleet:
 
 @dataclass(slots=True)
 class Session:
-    """The global options of one run, its streams, and the code it will end with."""
+    """The global options of one run, its streams, and its exit code."""
 
     context: str | None = None
     output: OutputFormat = OutputFormat.TABLE
@@ -38,10 +38,10 @@ class Session:
     verbose: int = 0
     color: str = "auto"
     no_input: bool = False
-    # What --confirm names.
+    # The value of --confirm.
     confirmed: str = ""
     exit_code: int = 0
-    # Whether a part of the terminal is being drawn over in place.
+    # Whether part of the terminal is being redrawn in place.
     is_redrawing: bool = False
 
     open_fleet: Callable[[str | None], Fleet] = _open_fleet
@@ -53,7 +53,7 @@ class Session:
 
     @property
     def reporter(self) -> TerminalReporter:
-        """Who writes, by the options as they stand now."""
+        """Return the reporter for the current options."""
         from seamark.report.terminal import ColorMode, TerminalReporter  # noqa: PLC0415
 
         return TerminalReporter(
@@ -67,7 +67,7 @@ class Session:
 
     @contextmanager
     def fleet(self) -> Iterator[Fleet]:
-        """Open the fleet of the chosen context; while it is open, people are told what takes long."""
+        """Open the fleet of the chosen context; while it is open, slow calls are reported."""
         from seamark.cli.answer import report_slow_calls  # noqa: PLC0415
 
         if self.verbose:
@@ -78,7 +78,7 @@ class Session:
             yield fleet
 
     def show(self, answer: Answer) -> None:
-        """Write an answer, then everything that went wrong on the way, and keep the exit code."""
+        """Write an answer, then all errors, and store the exit code."""
         reporter = self.reporter
         reporter.show(answer.view)
         for error in answer.errors:

@@ -1,17 +1,16 @@
-"""The options of every command that takes a spec: `-f`, names, `--adopt`, `--allow-python`."""
+"""The options of every command that uses a spec: `-f`, names, `--adopt`, `--allow-python`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from seamark.cli.complete import complete_connectors
-from seamark.cli.options import Duration, F, option, put_options
+from seamark.cli.options import Duration, F, build_options, option
 
 if TYPE_CHECKING:
     from seamark.changes.plan import PlannedChange
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 class SpecOptions:
     """Which files, and which connectors of them."""
 
-    paths: tuple[Path, ...] = ()
+    file: tuple[Path, ...] = ()
     names: tuple[str, ...] = ()
     adopt: bool = False
     allow_python: bool = False
@@ -30,39 +29,33 @@ class SpecOptions:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How new configs are tried: asked about beforehand, waited for."""
+    """How new configs are tested: validated before, waited for after."""
 
-    validate: bool = True
+    no_validate: bool = False
     wait_seconds: float = 60.0
 
 
-def run_options(command: F) -> F:
-    """Add `--wait` and `--no-validate`; the command gets them as one value, `trial`."""
-
-    @wraps(command)
-    def gather(*args: Any, wait: float, no_validate: bool, **kwargs: Any) -> Any:
-        return command(*args, trial=RunOptions(validate=not no_validate, wait_seconds=wait), **kwargs)
-
-    decorators = (
-        option(
-            "--wait",
-            type=Duration(minimum_seconds=1.0),
-            default=60.0,
-            show_default="60s",
-            metavar="TIME",
-            help="How long a connector may take until it runs; then its former config is put back.",
-        ),
-        option("--no-validate", is_flag=True, help="Do not ask the plugins what they think of new configs."),
-    )
-    result: F = put_options(gather, decorators)
-    return result
+run_options = build_options(
+    option(
+        "--wait",
+        "wait_seconds",
+        type=Duration(minimum_seconds=1.0),
+        default=60.0,
+        show_default="60s",
+        metavar="TIME",
+        help="How long a connector may take until it runs; then its former config is put back.",
+    ),
+    option("--no-validate", is_flag=True, help="Do not ask the plugins what they think of new configs."),
+    into="trial",
+    build=RunOptions,
+)
 
 
 PYTHON_OPTION = option("--allow-python", is_flag=True, help="Run spec files that are Python programs.")
 
 
 def build_file_option(*, required: bool) -> Callable[[Any], Any]:
-    """`-f`, as often as there are files."""
+    """Build `-f`, which can be repeated."""
     return option(
         "-f",
         "--file",
@@ -76,51 +69,29 @@ def build_file_option(*, required: bool) -> Callable[[Any], Any]:
 
 def file_options(*, required: bool = True) -> Callable[[F], F]:
     """Add `-f` and `--allow-python`, one by one."""
-
-    def decorate(command: F) -> F:
-        result: F = put_options(command, (build_file_option(required=required), PYTHON_OPTION))
-        return result
-
-    return decorate
+    return build_options(build_file_option(required=required), PYTHON_OPTION)
 
 
 def spec_options(*, required: bool = True, metavar: str = "[NAME|GLOB]...") -> Callable[[F], F]:
     """Add the options; the command gets them as one value, `what`."""
-
-    def decorate(command: F) -> F:
-        result: F = put_options(_gather(command), _build_decorators(required=required, metavar=metavar))
-        return result
-
-    return decorate
-
-
-def _gather(command: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(command)
-    def gather(
-        *args: Any, names: tuple[str, ...], file: tuple[Path, ...], adopt: bool, allow_python: bool, **kwargs: Any
-    ) -> Any:
-        return command(*args, what=SpecOptions(file, names, adopt, allow_python), **kwargs)
-
-    return gather
-
-
-def _build_decorators(*, required: bool, metavar: str) -> tuple[Callable[[Any], Any], ...]:
-    return (
+    return build_options(
         click.argument("names", nargs=-1, metavar=metavar, shell_complete=complete_connectors),
         build_file_option(required=required),
         option("--adopt", is_flag=True, help="Take connectors over that another spec has."),
         PYTHON_OPTION,
+        into="what",
+        build=SpecOptions,
     )
 
 
 def plan_spec(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool) -> PlannedChange:
-    """The plan that was asked for."""
+    """Build the requested plan."""
     return fleet.plan(
-        what.paths,
+        what.file,
         prune=prune,
         names=what.names,
         adopt=what.adopt,
         allow_python=what.allow_python,
-        validate=trial.validate,
+        validate=not trial.no_validate,
         wait_seconds=trial.wait_seconds,
     )

@@ -1,4 +1,4 @@
-"""`--watch`: the same answer again and again, redrawn on a terminal, appended everywhere else."""
+"""`--watch`: repeat the same read, redrawn on a terminal, appended everywhere else."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from datetime import datetime
 from functools import wraps
 from typing import Any
 
+import click
+
 from seamark.cli.answer import Answer
-from seamark.cli.options import Duration, F, option, put_options
+from seamark.cli.options import Duration, build_options, global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.errors import InterruptedRunError, SeamarkError
 from seamark.report.listing import render_view
@@ -19,44 +21,49 @@ from seamark.report.words import render_duration, render_time
 
 Draw = Callable[[str], None]
 
-# A reading costs each Connect cluster a request; more than ten a second helps no eye.
+# A reading costs each Connect cluster a request; more than ten per second can't be perceived.
 _SHORTEST_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """Whether to read again, how often, and how many times in all."""
+    """Whether to repeat the read, how often, and how many times."""
 
     watch: bool = False
     every_seconds: float = 2.0
     count: int | None = None
 
 
-def watch_options(command: F) -> F:
-    """Add `--watch`, `--every` and `--count`; the command gets them as one value, `watching`."""
+watch_options = build_options(
+    option("-w", "--watch", is_flag=True, help="Read again and again until Ctrl-C."),
+    option(
+        "--every",
+        "every_seconds",
+        type=Duration(minimum_seconds=_SHORTEST_SECONDS),
+        default="2s",
+        show_default=True,
+        metavar="TIME",
+        help="Time between two readings of --watch.",
+    ),
+    option("--count", type=click.IntRange(min=1), metavar="N", help="End --watch after N readings."),
+    into="watching",
+    build=WatchOptions,
+)
+
+
+def watch_command(command: Callable[..., Answer]) -> Callable[..., None]:
+    """Turn a read into a command that shows its answer once, or repeatedly with `--watch`."""
 
     @wraps(command)
-    def gather(*args: Any, watch: bool, every: float, count: int | None, **kwargs: Any) -> Any:
-        return command(*args, watching=WatchOptions(watch, every, count), **kwargs)
+    def run(session: Session, /, *, watching: WatchOptions, **given: Any) -> None:
+        with session.fleet() as fleet:
+            show_answer(session, lambda: command(fleet, **given), watching)
 
-    decorators = (
-        option("-w", "--watch", is_flag=True, help="Read again and again until Ctrl-C."),
-        option(
-            "--every",
-            type=Duration(minimum_seconds=_SHORTEST_SECONDS),
-            default="2s",
-            show_default=True,
-            metavar="TIME",
-            help="Time between two readings of --watch.",
-        ),
-        option("--count", type=_positive(), metavar="N", help="End --watch after N readings."),
-    )
-    result: F = put_options(gather, decorators)
-    return result
+    return watch_options(global_options(pass_session(run)))
 
 
 def show_answer(session: Session, read: Callable[[], Answer], watching: WatchOptions) -> None:
-    """Give the answer once, or keep giving it."""
+    """Show the answer once, or repeatedly."""
     if not watching.watch:
         session.show(read())
         return
@@ -66,7 +73,7 @@ def show_answer(session: Session, read: Callable[[], Answer], watching: WatchOpt
         else:
             _append(session, read, watching)
     except KeyboardInterrupt:
-        # The way every watch ends: nothing to say about it.
+        # Every watch ends in this way: there is nothing to report.
         session.exit_code = InterruptedRunError.exit_code
 
 
@@ -95,7 +102,7 @@ def _redraw(session: Session, read: Callable[[], Answer], watching: WatchOptions
 def _readings(
     session: Session, read: Callable[[], Answer], watching: WatchOptions
 ) -> Iterator[tuple[datetime, Answer | SeamarkError]]:
-    """Read until the count is reached. An error that may pass is an answer; any other one ends the watch."""
+    """Read until the count is reached. A retryable error is an answer; any other one ends the watch."""
     number = 0
     while watching.count is None or number < watching.count:
         if number:
@@ -115,7 +122,7 @@ def _readings(
 
 @contextmanager
 def _open_canvas(session: Session) -> Iterator[Draw]:
-    """A part of the terminal that is drawn over in place, without flicker."""
+    """Open a part of the terminal that is redrawn in place, without flicker."""
     from rich.console import Console  # noqa: PLC0415
     from rich.live import Live  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -128,9 +135,3 @@ def _open_canvas(session: Session) -> Iterator[Draw]:
             yield lambda text: live.update(Text.from_ansi(text.rstrip("\n")), refresh=True)
     finally:
         session.is_redrawing = False
-
-
-def _positive() -> Any:
-    from click import IntRange  # noqa: PLC0415
-
-    return IntRange(min=1)

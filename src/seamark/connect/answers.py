@@ -114,11 +114,11 @@ _HINT_OTHER_URL = "name every worker's URL in the context, the leader's too, and
 _HINT_LIST = "seamark connectors list shows what is there"
 
 ANSWER_RULES: tuple[ResponseRule, ...] = (
-    # Health is told by status and body together; 500 and 503 are answers.
+    # Status and body together say whether a worker is healthy; 500 and 503 are answers.
     ResponseRule("health", range(200, 600), "", DONE, DONE, kinds=_HEALTH, shapes=frozenset({Shape.JSON})),
     ResponseRule("done", range(200, 300), "", DONE, DONE, shapes=_JSON),
     ResponseRule("page for an answer", range(200, 300), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT),
-    # Connect never redirects. Following one would hand credentials and bodies to whoever wrote the header.
+    # Connect never redirects. Following a redirect would send credentials and bodies to the server that it names.
     ResponseRule("redirect", range(100, 400), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT),
     ResponseRule("unauthenticated", 401, "", NO, NO, AuthenticationError, "check username and password of the context"),
     ResponseRule(
@@ -225,7 +225,7 @@ ANSWER_RULES: tuple[ResponseRule, ...] = (
         kinds=_OFFSETS,
     ),
     ResponseRule("offsets not primitive", 500, "^Offsets may only contain primitive types", NO, NO, kinds=_OFFSETS),
-    # Jackson could not read the body, so nobody acted on it.
+    # Jackson could not parse the body, so that no worker acted on it.
     ResponseRule("malformed body", 500, _MALFORMED, NO, NO),
     ResponseRule(
         "plugin missing",
@@ -294,7 +294,7 @@ class RequestFailure:
 
     phase: Phase
     reason: str
-    # Nobody said anything in time, not even that nobody is there.
+    # No response arrived in time, not even a refused connection.
     is_silence: bool = False
 
 

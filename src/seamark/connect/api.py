@@ -1,17 +1,20 @@
-"""What readers of a Connect cluster need of its client."""
+"""What readers of a Connect cluster need of its client, and the snapshot that plans read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from seamark.connect.loggers import LoggerLevel
 from seamark.connect.model import Connector, ConnectorStatus, Plugin, Wait, Worker
 from seamark.core.offsets import Offset
-from seamark.core.refs import Port
+from seamark.core.refs import Port, Ports
+from seamark.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from seamark.connect import Capabilities, Validation
+    from seamark.connect.capability import Capabilities
+    from seamark.connect.model import Validation
 
 
 class ConnectStepPort(Protocol):
@@ -35,7 +38,7 @@ class ConnectStepPort(Protocol):
 
 
 class ConnectPort(ConnectStepPort, Protocol):
-    """One Connect cluster, to read and to change. `seamark.connect.ConnectClient` is the real one."""
+    """One Connect cluster, to read and to change. `seamark.connect.client.ConnectClient` is the real one."""
 
     def read_statuses(self) -> dict[str, ConnectorStatus]:
         """The status of every connector that has one, in one call."""
@@ -74,10 +77,79 @@ class ConnectPort(ConnectStepPort, Protocol):
         """Let go of the connections."""
 
 
-CONNECT: Port[Callable[[str], ConnectStepPort]] = Port("connect")
+class ConnectSnapshots:
+    """The Connect clusters of a context as they were read, each once. `connectors` has those that are read already."""
+
+    def __init__(self, live: Ports, connectors: Mapping[str, Iterable[Connector]] | None = None) -> None:
+        self._live = live
+        self._clusters = {name: _SnapshotConnect(found) for name, found in (connectors or {}).items()}
+        self._lock = threading.Lock()
+
+    def open(self, cluster: str) -> ConnectStepPort:
+        """Return a Connect cluster as it was when it was first asked for."""
+        with self._lock:
+            if cluster not in self._clusters:
+                self._clusters[cluster] = _read_cluster(self._live.use(CONNECT)(cluster))
+            return self._clusters[cluster]
+
+
+class _SnapshotConnect:
+    """The reads that steps do before they act, answered from one reading."""
+
+    def __init__(
+        self, connectors: Iterable[Connector], *, read_hidden: Callable[[str], Connector] | None = None
+    ) -> None:
+        self._connectors = {connector.name: connector for connector in connectors}
+        self._read_hidden = read_hidden
+
+    def read_connector(self, name: str) -> Connector:
+        if name in self._connectors:
+            return self._connectors[name]
+        if self._read_hidden is not None:
+            return self._read_hidden(name)
+        raise _build_missing(name)
+
+    def read_config(self, name: str) -> dict[str, str]:
+        return dict(self.read_connector(name).config)
+
+    def read_status(self, name: str) -> ConnectorStatus:
+        status = self.read_connector(name).status
+        if status is None:
+            raise NotFoundError(f"Connect has no status of {name}", hint="look again in a moment")
+        return status
+
+    def __getattr__(self, name: str) -> Any:
+        # A snapshot that is acted on would be a fault of ours, not of the operator's.
+        raise AttributeError(f"a snapshot is for looking, and has no {name}")
+
+
+def _read_cluster(port: ConnectStepPort) -> _SnapshotConnect:
+    found = port.read_connectors()
+    # Connect leaves a connector without a status out of the reading; its name tells that it is there.
+    hidden = frozenset(port.read_names()) - {connector.name for connector in found}
+
+    def read_hidden(name: str) -> Connector:
+        if name in hidden:
+            return port.read_connector(name)
+        raise _build_missing(name)
+
+    return _SnapshotConnect(found, read_hidden=read_hidden)
+
+
+def _build_missing(name: str) -> NotFoundError:
+    return NotFoundError(f"there is no connector {name}", hint="seamark connectors list shows all of them")
+
+
+def _open_statuses(_live: Ports, snapshots: Ports) -> Callable[[str, str], ConnectorStatus]:
+    return lambda cluster, name: snapshots.use(CONNECT)(cluster).read_status(name)
+
+
+CONNECT: Port[Callable[[str], ConnectStepPort]] = Port(
+    "connect", open_snapshot=lambda live, _: ConnectSnapshots(live).open
+)
 """Opens the Connect cluster of a name."""
 
-STATUSES: Port[Callable[[str, str], ConnectorStatus]] = Port("read_status")
+STATUSES: Port[Callable[[str, str], ConnectorStatus]] = Port("read_status", open_snapshot=_open_statuses)
 """Reads the status of a connector, never older than the question; many who wait may share one reading.
 
 Raises NotFoundError where Connect has none.

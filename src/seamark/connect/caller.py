@@ -48,8 +48,8 @@ class Timing:
     first_pause_seconds: float = 0.1
     # The herder ticks within a second or two; asking more rarely than every 3 s only makes people wait.
     longest_pause_seconds: float = 3.0
-    # When no worker accepts a connection: once around, a pause, once more. A worker's restart takes longer than anyone
-    # watches a prompt, so waiting for the whole deadline would help nobody.
+    # When no worker accepts a connection: try each worker, pause, try each once more. A worker takes longer to restart
+    # than an operator watches a prompt, so that waiting for the whole deadline would not help.
     rounds: int = 2
 
     def __post_init__(self) -> None:
@@ -168,7 +168,7 @@ class _Progress:
 
 
 class Caller:
-    """Brings one request to its end. Thread-safe; keeps which worker answered last, and which calls go on now."""
+    """Send one request until it has an outcome. Thread-safe; keeps the worker that responded last and pending calls."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class Caller:
         self._transport = transport
         self._timing = timing
         self._cluster = cluster
-        # By identity. Each thread adds and removes its own; whoever looks takes a copy.
+        # By identity. Each thread adds and removes its own entry; a reader works on a copy.
         self._pending: dict[int, _Progress] = {}
 
     def waits(self) -> tuple[Wait, ...]:
@@ -210,7 +210,7 @@ class Caller:
             NotFoundError, AlreadyExistsError, RejectedError, AccessError, UnsupportedError: Connect said no.
             UnknownOutcomeError: a write was sent and may have been carried out.
             DeadlineError: it was "later" until the deadline.
-            UnreachableError: nobody answers.
+            UnreachableError: no worker responds.
         """
         with self._going_on(request) as progress:
             return self._call(request, progress, url=url)

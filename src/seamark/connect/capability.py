@@ -71,7 +71,7 @@ class Capabilities:
     """What every worker of a cluster can do.
 
     `version` is the lowest of the workers', because during a rolling upgrade any of them may answer. It is None
-    where no worker tells one that can be read; then everything is tried, and an old worker says so by itself.
+    where no worker reports a version that can be parsed; then every call is tried, and an old worker rejects it.
     """
 
     cluster: str

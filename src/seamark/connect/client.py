@@ -159,7 +159,7 @@ class ConnectClient:
         return Connector(connector.name, connector.cluster, connector.type, connector.config, status)
 
     def read_status(self, name: str) -> ConnectorStatus:
-        """What the status topic says of a connector. After a create it is not found for a while."""
+        """Read the state of a connector from the status topic. After a create it is temporarily not found."""
         return self._ask(requests.status(name), wire.build_status)
 
     def read_config(self, name: str) -> dict[str, str]:
@@ -215,8 +215,8 @@ class ConnectClient:
         alive = (ours.keys() if members is None else frozenset(members)) - failed.keys()
         silent = [worker for worker in workers if worker.lower() not in alive]
         hanging = [worker for worker, answer in failed.items() if answer.is_silence]
-        # A URL can be an alias or a load balancer, which is nobody's worker ID. Where one is a member's, all are taken
-        # for worker IDs.
+        # A URL can be an alias or a load balancer, and then it is not a worker ID. If one of them is a member's, all
+        # are taken for worker IDs.
         is_by_id = members is not None and not ours.keys().isdisjoint(members)
         removed = [worker for worker in ours if worker not in alive and worker not in failed] if is_by_id else []
         return tuple(dict.fromkeys([*silent, *hanging, *removed]))
@@ -242,7 +242,7 @@ class ConnectClient:
             return known[1]
         workers = self.read_workers()
         if not any(worker.is_up for worker in workers):
-            # Nobody answers at once; the patient way either finds one after all or says why not.
+            # No worker responded at once; the call with retries either finds one or explains the failure.
             workers = (self._ask(requests.root(), lambda body: wire.build_worker(body, cluster=self.cluster, url="")),)
         capabilities = build_capabilities(self.cluster, [worker.version for worker in workers if worker.is_up])
         with self._lock:
@@ -313,7 +313,7 @@ class ConnectClient:
         )
 
     def delete_connector(self, name: str) -> None:
-        """Delete a connector. Its offsets and a sink's group stay, and one of the same name goes on from them."""
+        """Delete a connector. Its offsets and a sink's group stay; a connector of the same name resumes from them."""
         self._ask(requests.delete(name), _nothing)
 
     def pause(self, name: str) -> None:

@@ -19,7 +19,7 @@ from seamark.core.secrets import PLUGIN_KEYS, find_plugins, find_secret_keys, fi
 from seamark.errors import NotFoundError, SeamarkError, UnsupportedError
 
 if TYPE_CHECKING:
-    from seamark.connect import Timing
+    from seamark.connect.caller import Timing
     from seamark.context import ConnectSettings, Context
 
 
@@ -42,8 +42,8 @@ class PluginTypes:
         """Return the keys of a config that are secret by their types in a Connect cluster.
 
         Raises:
-            UnreachableError: no worker answered. A worker that answers without the types is no error: then every key
-                of that plugin is secret.
+            UnreachableError: no worker answered. If a worker answers without the types, every key of that plugin is
+                treated as a secret instead.
         """
         if unread := _find_unread(cluster, config):
             with self._locks[cluster]:
@@ -64,7 +64,7 @@ class PluginTypes:
             self._try(connector.cluster, connector.config)
 
     def _try(self, cluster: str, config: Mapping[str, str]) -> None:
-        """Read the types if the workers answer; workers that don't are not asked again for a while."""
+        """Read the types if the workers answer; workers that don't are skipped for `_SILENT_SECONDS`."""
         if time.monotonic() - self._silent_since.get(cluster, -math.inf) < _SILENT_SECONDS:
             return
         try:
@@ -208,7 +208,7 @@ def build_connect_client(
     read_config_names: Callable[[], frozenset[str]] | None = None,
 ) -> ConnectPort:
     """The real client of a cluster."""
-    from seamark.connect import ConnectClient  # noqa: PLC0415
+    from seamark.connect.client import ConnectClient  # noqa: PLC0415
 
     return ConnectClient(
         settings.urls,

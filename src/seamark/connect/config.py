@@ -24,8 +24,8 @@ _MASK = re.compile(r"\(sensitive\)|\[hidden\]|[*•]{3,}")
 def is_same_config(running: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
     """Whether a PUT of `wanted` would change nothing.
 
-    Connect adds `name` by itself, so it does not count. Asking first matters: a PUT of the same config costs a
-    rebalance and restarts the connector.
+    Connect adds `name` to every config, so that key is not compared. Asking first matters: a PUT of the same config
+    costs a rebalance and restarts the connector.
     """
     return _without_name(running) == _without_name(wanted)
 
@@ -98,7 +98,7 @@ def switch_sink(name: str, config: Mapping[str, str], *, source: str, target: st
     """What a sink's config must say to read the target instead of the source.
 
     Raises:
-        RefusedError: it names its topics by a pattern, which nobody can change for one topic alone.
+        RefusedError: it subscribes by a pattern, which can't be changed for one topic alone.
     """
     topics = [topic.strip() for topic in config.get(_TOPICS, "").split(",")]
     if source in topics:
@@ -132,7 +132,7 @@ def switch_source(config: Mapping[str, str], *, source: str, target: str) -> Val
 
 
 def is_read_by_pattern(config: Mapping[str, str], topic: str) -> bool:
-    """Whether a sink that finds its topics by a pattern takes this one too; true where nobody can tell."""
+    """Whether a sink that subscribes by a pattern reads this topic; true if the pattern can't be evaluated."""
     pattern = config.get(_PATTERN, "")
     if not pattern:
         return False
@@ -145,7 +145,7 @@ def is_read_by_pattern(config: Mapping[str, str], topic: str) -> bool:
 def find_route(config: Mapping[str, str], topic: str) -> str | None:
     """Where the last transform of a source sends what would go to a topic; None where it leaves it alone.
 
-    One that depends on a predicate, or that nobody here understands, counts as leaving it alone.
+    A transform with a predicate, or of an unknown class, counts as one that keeps the topic.
     """
     aliases = [alias.strip() for alias in config.get(_TRANSFORMS, "").split(",") if alias.strip()]
     own = f"{_TRANSFORMS}.{aliases[-1]}" if aliases else ""

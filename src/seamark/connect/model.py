@@ -179,8 +179,8 @@ class WorkerHealth:
 class Wait:
     """A call to a Connect cluster that has not ended yet.
 
-    `doing` completes "trying to …", `seconds` is for how long, and `last_words` what was answered so far, "" while
-    nobody answered anything.
+    `doing` completes "trying to …", `seconds` is for how long, and `last_words` is the last answer, "" if no worker
+    has answered.
     """
 
     cluster: str

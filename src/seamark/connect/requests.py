@@ -109,79 +109,79 @@ def health() -> Request:
     return Request(RequestKind.HEALTH, "GET", "/health", "read a worker's health")
 
 
+def _get(
+    kind: RequestKind, doing: str, *segments: str, subject: str = "", query: Sequence[tuple[str, str]] = ()
+) -> Request:
+    return Request(kind, "GET", build_path(*segments, query=query), doing, subject=subject)
+
+
 def fleet() -> Request:
     """Every connector with info and status."""
-    path = build_path("connectors", query=(("expand", "info"), ("expand", "status")))
-    return Request(RequestKind.FLEET, "GET", path, "read the connectors")
+    query = (("expand", "info"), ("expand", "status"))
+    return _get(RequestKind.FLEET, "read the connectors", "connectors", query=query)
 
 
 def names() -> Request:
     """The names of all connectors."""
-    return Request(RequestKind.FLEET, "GET", build_path("connectors"), "read the connectors' names")
+    return _get(RequestKind.FLEET, "read the connectors' names", "connectors")
 
 
 def statuses() -> Request:
     """Every connector's status."""
-    path = build_path("connectors", query=(("expand", "status"),))
-    return Request(RequestKind.FLEET, "GET", path, "read the connectors' statuses")
+    return _get(RequestKind.FLEET, "read the connectors' statuses", "connectors", query=(("expand", "status"),))
 
 
 def configs() -> Request:
     """Every connector's info, of those without a status too."""
-    path = build_path("connectors", query=(("expand", "info"),))
-    return Request(RequestKind.FLEET, "GET", path, "read the connectors' configs")
+    return _get(RequestKind.FLEET, "read the connectors' configs", "connectors", query=(("expand", "info"),))
 
 
 def info(name: str) -> Request:
     """A connector's info."""
-    return Request(RequestKind.CONNECTOR, "GET", build_path("connectors", name), f"read connector {name}", subject=name)
+    return _get(RequestKind.CONNECTOR, f"read connector {name}", "connectors", name, subject=name)
 
 
 def status(name: str) -> Request:
     """A connector's status."""
-    path = build_path("connectors", name, "status")
-    return Request(RequestKind.STATUS, "GET", path, f"read the status of connector {name}", subject=name)
+    return _get(RequestKind.STATUS, f"read the status of connector {name}", "connectors", name, "status", subject=name)
 
 
 def config(name: str) -> Request:
     """A connector's config."""
-    path = build_path("connectors", name, "config")
-    return Request(RequestKind.CONFIG, "GET", path, f"read the config of connector {name}", subject=name)
+    return _get(RequestKind.CONFIG, f"read the config of connector {name}", "connectors", name, "config", subject=name)
 
 
 def topics(name: str) -> Request:
     """The topics a connector used."""
-    path = build_path("connectors", name, "topics")
-    return Request(RequestKind.TOPICS, "GET", path, f"read the topics of connector {name}", subject=name)
+    return _get(RequestKind.TOPICS, f"read the topics of connector {name}", "connectors", name, "topics", subject=name)
 
 
 def offsets(name: str) -> Request:
     """A connector's offsets."""
-    path = build_path("connectors", name, "offsets")
-    return Request(RequestKind.OFFSETS, "GET", path, f"read the offsets of connector {name}", subject=name)
+    return _get(
+        RequestKind.OFFSETS, f"read the offsets of connector {name}", "connectors", name, "offsets", subject=name
+    )
 
 
 def plugins() -> Request:
     """What a worker can load."""
-    return Request(RequestKind.PLUGINS, "GET", build_path("connector-plugins"), "read the plugins")
+    return _get(RequestKind.PLUGINS, "read the plugins", "connector-plugins")
 
 
 def plugin_config(plugin: str) -> Request:
     """Build the request for the config keys of a plugin."""
-    path = build_path("connector-plugins", plugin, "config")
-    return Request(RequestKind.PLUGINS, "GET", path, f"read the config keys of plugin {plugin}", subject=plugin)
+    doing = f"read the config keys of plugin {plugin}"
+    return _get(RequestKind.PLUGINS, doing, "connector-plugins", plugin, "config", subject=plugin)
 
 
 def loggers() -> Request:
     """A worker's loggers."""
-    return Request(RequestKind.LOGGERS, "GET", build_path("admin", "loggers"), "read the loggers")
+    return _get(RequestKind.LOGGERS, "read the loggers", "admin", "loggers")
 
 
 def logger(name: str) -> Request:
     """One logger of a worker."""
-    return Request(
-        RequestKind.LOGGERS, "GET", build_path("admin", "loggers", name), f"read logger {name}", subject=name
-    )
+    return _get(RequestKind.LOGGERS, f"read logger {name}", "admin", "loggers", name, subject=name)
 
 
 def validate(plugin: str, config: Mapping[str, str]) -> Request:
@@ -336,8 +336,8 @@ def _check_written_name(name: str) -> None:
 def _write_path(*segments: str, query: Sequence[tuple[str, str]] = ()) -> str:
     """The path of a write that only one worker can do, with the connector's name as the second segment.
 
-    Where a follower would mangle the name it is told not to hand the request on. It then says 409 and the next worker
-    is asked, until it is the right one.
+    If a follower would mangle the name, the request forbids it to forward. The follower then answers 409 and the next
+    worker is asked, until it is the right one.
     """
     return build_path(*segments, query=[*query, ("forward", "false")] if is_mangled(segments[1]) else query)
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
+from seamark.connect.api import ConnectPort
 from seamark.connect.model import ConnectorStatus
 from seamark.errors import NotFoundError
 
@@ -104,17 +105,10 @@ class SharedConfigReads:
         raise NotFoundError(f"Connect has no connector {name}", hint="seamark connectors list shows what is there")
 
 
-class _Statuses(Protocol):
-    """What the board of statuses reads."""
-
-    def read_status(self, name: str) -> ConnectorStatus: ...
-    def read_statuses(self) -> dict[str, ConnectorStatus]: ...
-
-
 class SharedStatusReads:
     """The statuses of one cluster. A few who ask get single answers."""
 
-    def __init__(self, port: _Statuses) -> None:
+    def __init__(self, port: ConnectPort) -> None:
         self._port = port
         self._count = threading.Lock()
         self._asking = 0

@@ -131,7 +131,7 @@ class Transport:
             size += len(chunk)
             if size > self._max_answer_bytes:
                 return RequestFailure(Phase.TOO_LARGE, f"the answer is larger than {self._max_answer_bytes} bytes")
-            # The read timeout starts anew with every byte; a worker that trickles would hold us for ever.
+            # The read timeout restarts with every byte; a worker that sends slowly would block the caller for ever.
             if read_clock() > ends_at:
                 return RequestFailure(Phase.SENT, "the answer did not end in time", is_silence=True)
             chunks.append(chunk)

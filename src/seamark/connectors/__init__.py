@@ -1,1 +1,1 @@
-"""Connectors: their values, reads, actions, steps and views."""
+"""Connectors: values, reads, actions, steps and views."""

@@ -1,11 +1,11 @@
-"""The action that brings one connector of a spec from what it is to what it should be."""
+"""The action that changes one connector to what a spec declares."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
 from seamark.changes.action import (
     LOCKS,
@@ -25,7 +25,7 @@ from seamark.changes.action import (
 from seamark.changes.codec import SecretConfig
 from seamark.changes.effect import ChangeKind, Effect
 from seamark.changes.images import find_references, find_typed, reveal_config, split_secrets
-from seamark.changes.step import CanNotUndo, Intent, Step
+from seamark.changes.step import CanNotUndo, ConnectorSubject, Intent, Step
 from seamark.connect.model import Connector, State
 from seamark.connectors.run_state import AwaitRunning, is_running
 from seamark.connectors.steps import (
@@ -38,7 +38,6 @@ from seamark.connectors.steps import (
     find_locks,
     say_tasks,
 )
-from seamark.core.readings import read_all
 from seamark.policy.permissions import Permission
 from seamark.report.words import render_count
 
@@ -48,7 +47,7 @@ _AT_REST = frozenset({State.PAUSED, State.STOPPED})
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSeen:
-    """The connector as it is, what the first step finds, and the config with its references looked up."""
+    """The current connector, what the first step expects, and the config with its references resolved."""
 
     present: Connector | None = field(repr=False)
     intent: Intent = field(repr=False)
@@ -60,7 +59,7 @@ class ConnectorSeen:
 
     @property
     def tasks(self) -> int:
-        """How many tasks run now."""
+        """Return the number of tasks that run now."""
         status = self.present.status if self.present else None
         return len(status.tasks) if status else 0
 
@@ -68,18 +67,17 @@ class ConnectorSeen:
 @action_kind("apply-connector")
 @needs_permission(Permission.CHANGE_CONFIG)
 @dataclass(frozen=True, slots=True)
-class ApplyConnector(Action):
-    """Create a connector, replace its config, or delete it where `config` is None.
+class ApplyConnector(ConnectorSubject, Action):
+    """Create a connector, replace its config, or delete it if `config` is None.
 
-    The values of the keys `keep` stay as Connect holds them. `secret` are keys that hold secrets though their names
-    don't say so. `state` is how a new connector begins. One that should run is waited for, for `wait_seconds`; if it
-    ran before and doesn't then, its previous config is restored. Without `wait_seconds` nothing is waited for.
+    The values of the keys `keep` stay as Connect has them. `secret` are keys that contain secrets although their names
+    don't indicate it. `state` is the initial state of a new connector. If the connector should run, the action waits
+    for it, up to `wait_seconds`; if it ran before and does not run then, its previous config is restored. Without
+    `wait_seconds` there is no wait.
     """
 
     shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
 
-    cluster: str
-    name: str
     config: Annotated[Mapping[str, str] | None, SecretConfig()] = field(repr=False)
     keep: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()
@@ -87,26 +85,16 @@ class ApplyConnector(Action):
     wait_seconds: float = 0.0
     stable_seconds: float = 0.0
 
-    @property
-    def subject(self) -> str:
-        """The connector."""
-        return f"connector/{self.cluster}/{self.name}"
-
     def find_permissions(self) -> frozenset[Permission]:
         """Return what a role must allow: deleting a connector is another permission than changing its config."""
         return frozenset({Permission.DELETE}) if self.config is None else self.permissions
 
-    @classmethod
-    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[ConnectorSeen]:
-        """Read the connectors as they are."""
-        return read_all((action.subject, partial(action.read, reads)) for action in actions)
-
     def read(self, reads: Reads) -> ConnectorSeen:
-        """Read the connector as it is."""
+        """Read the current connector."""
         return self.see(reads, find_connector(reads, self.cluster, self.name))
 
     def see(self, reads: Reads, present: Connector | None) -> ConnectorSeen:
-        """Return what the action needs to know; `present` is the connector as it was read, None where there is none."""
+        """Return what the action needs to know; `present` is the connector that was read, None if there is none."""
         configs = [] if self.config is None else [self.config]
         revealed = {} if self.config is None else reveal_config(self.config, reads.world)
         return ConnectorSeen(
@@ -120,7 +108,7 @@ class ApplyConnector(Action):
         )
 
     def build_first(self, present: Connector | None) -> Step:
-        """Return the step that changes the config: the others find what it leaves."""
+        """Return the step that changes the config; the other steps expect its result."""
         if self.config is None:
             return DeleteConnector(self.cluster, self.name, secret=self.secret)
         if present is None:
@@ -128,7 +116,7 @@ class ApplyConnector(Action):
         return PutConfig(self.cluster, self.name, self.config, keep=self.keep, secret=self.secret)
 
     def steps(self, seen: ConnectorSeen) -> StepSequence:
-        """Change the config, wait until the connector runs, restore the previous config if it doesn't."""
+        """Return the steps: change the config, wait until the connector runs, else restore the previous config."""
         if is_met(seen.intent):
             return ()
         first = self.build_first(seen.present)
@@ -143,7 +131,7 @@ class ApplyConnector(Action):
         if status is None or status.state in _AT_REST:
             return in_turn(first)
         if not is_running(status):
-            # A config that did not run before is not worth restoring.
+            # A config that did not run before is not restored.
             return in_turn(first, wait)
         back = self._build_back(seen.present, seen)
         return (*in_turn(first, wait), (back, When.FALLBACK), (wait, When.FALLBACK))
@@ -151,18 +139,18 @@ class ApplyConnector(Action):
     def _build_back(self, present: Connector, seen: ConnectorSeen) -> PutConfig:
         held = {key: value for key, value in present.config.items() if key != "name"}
         shown, kept = split_secrets(held, seen.revealed or self.config or {}, seen.typed)
-        # Where the config has a reference, what Connect holds may be a secret as well.
+        # If the config has a reference, the value that Connect has may be a secret as well.
         secret = (*self.secret, *find_references(self.config or {}), *sorted(seen.typed.intersection(shown)))
         back = PutConfig(self.cluster, self.name, shown, keep=kept, secret=secret)
         return replace(back, hidden=tuple(key for key in secret if key in shown))
 
     def needs(self, seen: ConnectorSeen) -> Needs:
-        """The connector's locks, or that of its cluster if several of its connectors change; the policy's consent."""
+        """Return the connector's locks, or its Connect cluster's if several change, and the configs for the policy."""
         configs = () if self.config is None else (ConfigWrite(self.cluster, self.name, self.config, self.keep),)
         return Needs(seen.locks, configs=configs, wide_lock=seen.cluster_lock)
 
     def effects(self, seen: ConnectorSeen) -> tuple[Effect, ...]:
-        """One line for the connector."""
+        """Return one line for the connector."""
         if is_met(seen.intent):
             return ()
         fields = build_config_fields(seen.intent)
@@ -174,27 +162,27 @@ class ApplyConnector(Action):
         return (Effect(ChangeKind.CHANGE, self.subject, words, fields, tasks=seen.tasks),)
 
     def undo_notes(self, seen: ConnectorSeen) -> tuple[str, ...]:
-        """Say what stays behind where the connector is deleted."""
+        """Return notes on what remains if the connector is deleted."""
         return seen.read_leftovers()
 
     def find_intents(self, seen: ConnectorSeen) -> Mapping[str, Intent]:
-        """Return what the first step found."""
+        """Return the expected values of the first step."""
         first = self.build_first(seen.present)
         return {f"{first.subject}#{first.aspect}": seen.intent}
 
     def find_new_names(self) -> tuple[NewName, ...]:
-        """The connector, if there is none of that name yet."""
+        """Return the connector, if none of that name exists."""
         return () if self.config is None else (NewName(self.cluster, self.name, is_certain=False),)
 
     def find_obstacle(self, seen: ConnectorSeen) -> str:
-        """Return why the change of a connector that is there could not be undone; "" where it could."""
+        """Return why the change of an existing connector could not be undone; "" if it could."""
         if seen.intent.before is None:
             return ""
         back = self.build_first(seen.present).undo(seen.intent)
         return back.because if isinstance(back, CanNotUndo) else ""
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
-        """Return the action that restores the config that was there before."""
+        """Return the action that restores the previous config."""
         acted = [one for one in past.steps if one.may_have_acted and one.intent is not None]
         first = acted[0]
         back = None if first.intent is None else first.step.undo(first.intent)

@@ -1,4 +1,4 @@
-"""Connectors that a spec declares against those that run: one reading of each Connect cluster, and how they differ."""
+"""Compare the connectors that a spec declares with the running ones, with one reading of each Connect cluster."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from seamark.report.words import render_names
 
 
 def split_owner(owner: str) -> tuple[str, str]:
-    """Cluster and name of CLUSTER/NAME. Names may hold slashes, names of clusters do not."""
+    """Split CLUSTER/NAME. Connector names may contain slashes, names of Connect clusters can't."""
     ref = parse_owner(owner)
     return ref.cluster, ref.name
 
 
 def group_owners(owners: Iterable[str]) -> Mapping[str, list[str]]:
-    """The owners of each cluster."""
+    """Group owners by Connect cluster."""
     groups: dict[str, list[str]] = {}
     for owner in owners:
         groups.setdefault(split_owner(owner)[0], []).append(owner)
@@ -47,8 +47,8 @@ def group_owners(owners: Iterable[str]) -> Mapping[str, list[str]]:
 class ConnectorDifference:
     """A connector that differs from its spec: it is missing, its config differs, or it isn't in the spec.
 
-    `wanted` is None where it shall go, `present` where it is not there. `config` is what the spec says, with its
-    references; `revealed` is what Connect shall get, secrets and all.
+    `wanted` is None if the connector is to be deleted, `present` if it does not exist. `config` is the config in the
+    spec, with references; `revealed` is the config for Connect, including secrets.
     """
 
     owner: str
@@ -59,30 +59,30 @@ class ConnectorDifference:
 
     @property
     def cluster(self) -> str:
-        """The Connect cluster."""
+        """Return the Connect cluster."""
         return split_owner(self.owner)[0]
 
     @property
     def name(self) -> str:
-        """The connector's own name."""
+        """Return the connector's own name."""
         return split_owner(self.owner)[1]
 
     @property
     def subject(self) -> str:
-        """As plans name it."""
+        """Return its name in plans."""
         return f"connector/{self.owner}"
 
 
 def find_differences(
     desired: Mapping[str, DesiredConnector], live: Mapping[str, Connector], world: Environment
 ) -> tuple[ConnectorDifference, ...]:
-    """What must be created or changed, in the order of the spec. What is equal is left out: a PUT would restart it."""
+    """Return what must be created or changed, in spec order. Equal configs are omitted: a PUT restarts tasks."""
     found = []
     for owner, wanted in desired.items():
         present = live.get(owner)
         held = present.config if present else {}
         if present is not None and any(MASK in value for value in wanted.config.values()):
-            # What `connectors show` hides depends on the types.
+            # What `connectors show` masks depends on the types of the keys.
             find_typed(world, present.cluster, held)
         config = restore_masked({key: value for key, value in wanted.config.items() if key != "name"}, held)
         revealed = reveal_config(config, world)
@@ -92,12 +92,12 @@ def find_differences(
 
 
 def find_surplus(owners: Collection[str], live: Mapping[str, Connector]) -> tuple[ConnectorDifference, ...]:
-    """What must go, of those owners."""
+    """Return those of the owners that must be deleted."""
     return tuple(ConnectorDifference(owner, live[owner], None) for owner in sorted(owners) if owner in live)
 
 
 def _is_equal(config: Mapping[str, str], present: Mapping[str, str]) -> bool:
-    # Connect adds the name to what it is given.
+    # Connect adds the name to the config that it is given.
     return config == {key: value for key, value in present.items() if key != "name"}
 
 
@@ -115,12 +115,12 @@ def build_drift(
     cluster: str,
     world: Environment,
 ) -> Drift | None:
-    """The drift of one connector, or None where it is as the spec left it. `wanted` may be empty: it shall go."""
+    """Build the drift of one connector; None if it is as the spec left it. `wanted` is empty for one to be deleted."""
     hidden = find_sealed(applied)
     held = {key: value for key, value in live.items() if key != "name"}
     now = build_config_image(held, world, cluster=cluster, secret=hidden)
     then = build_config_image(wanted, world, cluster=cluster, secret=hidden)
-    # An image in the journal may be older than what is known of its types.
+    # An image in the journal may be older than the type information of its keys.
     applied = build_sealed_like(applied, now, world)
     fields = tuple(
         DriftField(
@@ -137,20 +137,20 @@ def build_drift(
 
 
 def build_gone(subject: str, *, change: str) -> Drift:
-    """A connector that the spec made and that is not there any more."""
+    """Build the drift of a connector that the spec created and that no longer exists."""
     return Drift(subject, _GONE, change)
 
 
 def _differs(applied: Any, live: Any) -> bool:
     if applied == live:
         return False
-    # Two seals of different keys tell nothing of the secrets behind them.
+    # Two values sealed with different keys can't be compared.
     return not (is_sealed(applied) and is_sealed(live) and find_key_names(applied) != find_key_names(live))
 
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """What was read: the connectors by CLUSTER/NAME, and by cluster; the workers by cluster."""
+    """What was read: the connectors by CLUSTER/NAME and by Connect cluster; the workers by Connect cluster."""
 
     live: Mapping[str, Connector]
     connectors: Mapping[str, tuple[Connector, ...]]
@@ -158,7 +158,7 @@ class Readings:
 
 
 def read_clusters(clusters: Clusters, names: Sequence[str], *, wanted: Collection[str]) -> Readings:
-    """Read these clusters, each once. A plan for a half of them could be wrong for the whole: it is refused."""
+    """Read these Connect clusters, each once. Raises if one fails, because a partial plan could be wrong."""
     answers = clusters.ask(_read_cluster, names=names)
     if answers.failures:
         raise _build_failure(answers.failures, wanted=wanted, asked=len(names))
@@ -172,7 +172,7 @@ def read_clusters(clusters: Clusters, names: Sequence[str], *, wanted: Collectio
 def build_survey(
     readings: Readings, *, unchanged: Collection[str], known: Collection[str]
 ) -> tuple[ClusterSurvey, ...]:
-    """What was looked at. `unchanged` are as they should be; `known` is what the spec names or has made."""
+    """Summarize what was read. `unchanged` are as declared; `known` is what the spec declares or has created."""
     counts = {name: len(owners) for name, owners in group_owners(unchanged).items()}
     return tuple(
         ClusterSurvey(
@@ -189,21 +189,21 @@ def build_survey(
 
 def _read_cluster(client: ConnectPort) -> tuple[tuple[Worker, ...], tuple[Connector, ...]]:
     connectors = client.read_connectors()
-    # Connect leaves a connector without a status out of the reading; without its name it would look like a new one.
+    # Connect's bulk response omits a connector without a status; without its name it would look like a new one.
     hidden = set(client.read_names()) - {connector.name for connector in connectors}
     return client.read_workers(), (*connectors, *_read_hidden(client, sorted(hidden)))
 
 
 def _read_hidden(client: ConnectPort, names: Sequence[str]) -> Iterator[Connector]:
     for name in names:
-        # Whoever was deleted between the two looks is not there.
+        # A connector that was deleted between the two requests does not exist.
         with suppress(NotFoundError):
             yield client.read_connector(name)
 
 
 def _build_failure(failures: Mapping[str, SeamarkError], *, wanted: Collection[str], asked: int) -> SeamarkError:
     if asked == 1:
-        # With one cluster the plain reason is what people need to see.
+        # With one Connect cluster, the plain cause is the most useful error.
         return next(iter(failures.values()))
     missing = [owner for name, owners in group_owners(wanted).items() if name in failures for owner in owners]
     kind = UnreachableError if all(error.retryable for error in failures.values()) else SeamarkError

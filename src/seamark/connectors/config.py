@@ -1,4 +1,4 @@
-"""A connector's config as somebody gave it, made fit for Connect."""
+"""Convert a connector config from user input to the form that Connect expects."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from seamark.errors import NotFoundError, RefusedError, SeamarkError, Unreachabl
 
 
 def build_config(name: str, given: Mapping[str, Any], *, present: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The config as texts, as Connect's own API reads numbers and truth values; `name` is left out of it.
+    """Return the config with text values, converted as Connect's own API does for numbers and booleans, without `name`.
 
-    Connect adds `name` itself. Another name in the config than the connector's is a mistake that it would refuse.
-    `present` is what Connect holds: where the config shows a secret of it as seamark does, the secret itself is meant.
+    Connect adds `name` itself, and rejects a config whose name differs from the connector's. `present` is the config
+    that Connect has: if a value is seamark's mask of a secret in it, the secret itself is used.
     """
     if not given:
         raise UsageError(f"the config of {name} is empty", hint="it needs at least connector.class")
@@ -37,12 +37,12 @@ def build_config(name: str, given: Mapping[str, Any], *, present: Mapping[str, s
 
 
 def restore_masked(config: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
-    """The config with what Connect holds in place of our mask of it, byte by byte.
+    """Return the config with each masked value replaced by the value that Connect has, byte by byte.
 
-    Only the whole value as seamark shows it counts: a URL with another host and the mask in it is not restored, since
-    the password would be sent to another host.
+    Only the complete value as seamark displays it is replaced: a URL with another host and the mask in it is not,
+    because the password would be sent to another host.
     """
-    # What another process hid before it knew the types is refused by name, so that it is written again.
+    # A value that another process masked before it had the types is rejected by name, so that the user sets it again.
     secret = find_secret_keys(present, unread=False) if present else frozenset()
     return {
         key: present[key] if MASK in value and value == mask_value(key, present.get(key, ""), secret) else value
@@ -51,7 +51,7 @@ def restore_masked(config: Mapping[str, str], present: Mapping[str, str]) -> dic
 
 
 def refuse_masks(config: Mapping[str, str], *, name: str) -> None:
-    """Refuse what some tool showed in place of a secret: written back, it would be the new secret."""
+    """Raise for a mask that a tool displays in place of a secret: written back, it would become the new secret."""
     secret = find_secret_keys(config, unread=False)
     masked = sorted(
         key
@@ -81,11 +81,11 @@ def _build_text(key: str, value: Any, *, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DesiredConnector:
-    """A connector that should be.
+    """A declared connector.
 
-    `config` is what Connect shall get, as texts, without `name`; our own `secret://` references stay unread. `cluster`
-    is None where the context has but one. `state` is how it begins where it is new: RUNNING, PAUSED, STOPPED, or ""
-    for Connect's own way. The state of a connector that is there is never touched by it.
+    `config` is the config for Connect, as texts, without `name`; seamark's own `secret://` references are not resolved.
+    `cluster` is None if the context has only one. `state` is the initial state of a new connector: RUNNING, PAUSED,
+    STOPPED, or "" for Connect's default. It never changes the state of an existing connector.
     """
 
     name: str
@@ -96,11 +96,11 @@ class DesiredConnector:
 
     @property
     def owner(self) -> str:
-        """CLUSTER/NAME, or NAME where the cluster is not said."""
+        """Return CLUSTER/NAME, or NAME if the Connect cluster is not set."""
         return f"{self.cluster}/{self.name}" if self.cluster else self.name
 
 
-# Validating is work for a worker's processor, and for a database where the plugin asks one.
+# Validation uses a worker's CPU, and a database if the plugin queries one.
 _AT_ONCE = 8
 _MOST_NAMED = 20
 PLACEHOLDER = "seamark-placeholder"
@@ -125,14 +125,14 @@ class _Judgement:
 
 
 def check_configs(writes: Iterable[ConfigWrite], clusters: Clusters, world: Environment) -> tuple[str, ...]:
-    """Refuse configs that their plugins don't accept, naming all of them.
+    """Raise for configs that their plugins don't accept, naming all of them.
 
     Plugins get a placeholder for each `secret://` reference: a plugin may connect to an address of the config, and a
     plan must not send secrets there. Returns a note for each connector with keys that could not be checked.
 
     Raises:
-        RefusedError: Connect would refuse a config, or the plugin finds an error in it.
-        UnreachableError: a worker did not answer in time.
+        RefusedError: Connect would reject a config, or the plugin finds an error in it.
+        UnreachableError: A worker did not respond in time.
     """
     configs = [write for write in writes if write.is_validated]
     if not configs:
@@ -167,7 +167,7 @@ def _build_judge(clusters: Clusters, world: Environment) -> Callable[[ConfigWrit
             references = find_references(step.config)
             config = {key: PLACEHOLDER if key in references else value for key, value in step.config.items()}
             if step.keep:
-                # From the reading that the plan is made of, where there is one.
+                # From the reading on which the plan is based, if there is one.
                 present = world.use(CONNECT)(step.cluster).read_config(step.name)
                 config |= {key: present[key] for key in step.keep if key in present}
             found = client.validate_config(config.get("connector.class", ""), config | {"name": step.name})
@@ -190,9 +190,9 @@ def _build_judge(clusters: Clusters, world: Environment) -> Callable[[ConfigWrit
 def _find_untyped(
     write: ConfigWrite, config: Mapping[str, str], passwords: frozenset[str], world: Environment
 ) -> tuple[str, ...]:
-    """Return a fault for each literal PASSWORD value that the plan and the journal would hold in clear.
+    """Return an error for each literal PASSWORD value that the plan and the journal would contain in clear text.
 
-    The types of a plugin don't depend on the config (`ConfigDef` belongs to the class), so that this finds a mistake of
+    The types of a plugin don't depend on the config (`ConfigDef` belongs to the class), so this detects a bug in
     seamark or a worker with another version of the plugin.
     """
     secret = find_typed(world, write.cluster, config)

@@ -1,4 +1,4 @@
-"""What a plan means for connectors: where new ones begin, what deleted ones leave behind, what can't be undone."""
+"""Describe the effects of a plan on connectors: where new ones start, what deleted ones leave, what can't be undone."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSetting:
-    """What planning the connectors of a spec needs of a context.
+    """What planning the connectors of a spec needs from a context.
 
-    `leftovers` reads offsets and groups of new and of deleted connectors, for which it needs packages above this one.
+    `leftovers` reads offsets and groups of new and deleted connectors; it needs packages above this one.
     """
 
     context: Context
@@ -39,16 +39,16 @@ class ConnectorSetting:
 
 CONNECTOR_SETTING: Port[Callable[[], ConnectorSetting]] = Port("connector setting")
 
-# One call asks for all groups; a broker answers some hundred of them in well under a second.
+# One request reads all groups; a broker returns some hundred of them in well under a second.
 _MOST_GROUPS = 500
-# What stays behind is asked for connector by connector. Fifty answers, 16 at a time, are there within a second.
+# Leftovers are read connector by connector. 50 responses, 16 at a time, take less than a second.
 _MOST_DELETES = 50
-# Kafka's word for a group that nobody ever joined.
+# Kafka's state for a group that never had a member.
 _NO_GROUP = "DEAD"
 
 
 class Consequences:
-    """Looks at Kafka and Connect for what the reader must know. What can't be found out becomes a note."""
+    """Reads Kafka and Connect for the notes of a plan. What can't be determined becomes a note."""
 
     def __init__(self, setting: ConnectorSetting) -> None:
         self._clusters = setting.clusters
@@ -58,7 +58,7 @@ class Consequences:
     def build_creates(
         self, lines: Sequence[tuple[ApplyConnector, Sequence[Effect]]], kinds: Mapping[str, ConnectorType]
     ) -> dict[str, tuple[Effect, ...]]:
-        """The lines of new connectors, by subject. `kinds` says by subject whether it will be a source or a sink."""
+        """Build the lines of new connectors by subject. `kinds` has the connector type by subject."""
         groups = {
             action.subject: self._find_group(action)
             for action, _ in lines
@@ -83,7 +83,7 @@ class Consequences:
         }
 
     def note_deletes(self, connectors: Sequence[Connector]) -> None:
-        """Say what deleted connectors leave behind."""
+        """Add notes on what deleted connectors leave behind."""
         if len(connectors) > _MOST_DELETES:
             self.notes.append(f"the offsets and groups of {len(connectors)} deleted connectors stay behind")
             return
@@ -96,7 +96,7 @@ class Consequences:
                 self.notes += answers.results[owner]
 
     def note_undo(self, found: Iterable[tuple[ApplyConnector, ConnectorSeen]]) -> None:
-        """Say what can't be taken back, before it is done."""
+        """Add notes on what can't be undone, before it is done."""
         reasons: dict[str, list[str]] = {}
         for action, seen in found:
             why = action.find_obstacle(seen)
@@ -113,7 +113,7 @@ class Consequences:
         return find_group(action.name, action.config or {}, settings)
 
     def _read_groups(self, names: Sequence[str]) -> Mapping[str, GroupStatus | None] | None:
-        """The groups that exist, by name; None where nobody tells, of one group or of all."""
+        """Read the groups that exist, by name; None if one of them, or all, can't be read."""
         if not names:
             return {}
         if len(names) > _MOST_GROUPS:
@@ -142,7 +142,7 @@ def _describe_begin(
     known: Mapping[str, GroupStatus | None] | None,
     begins: Mapping[str, str],
 ) -> str:
-    """Where a new connector begins: a sink by its group, a source by the offsets of its name."""
+    """Describe where a new connector starts: a sink by its group, a source by the offsets of its name."""
     group = groups.get(subject)
     if group is None:
         return begins.get(parse_subject(subject).owner, "")
@@ -160,6 +160,6 @@ def _describe(group: str, known: Mapping[str, GroupStatus | None]) -> str:
 
 
 def _count_tasks(action: ApplyConnector) -> int:
-    """How many tasks a new connector starts at most, as nobody knows how many its plugin makes."""
+    """Return the maximum number of tasks of a new connector; how many its plugin creates is unknown."""
     limit = (action.config or {}).get("tasks.max", "1")
     return int(limit) if action.state == "RUNNING" and limit.isdecimal() else 0

@@ -1,4 +1,4 @@
-"""Healing: failed connectors are started again, more and more rarely, until they run or are given up."""
+"""Restart failed connectors with exponential backoff until they run or are given up."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from seamark.core.readings import Reading
 from seamark.core.refs import parse_owner
 from seamark.errors import AccessError, FencedError, InterruptedRunError, JournalError, SeamarkError, UsageError
 
-# A worker that is lost keeps its tasks for five minutes (scheduled.rebalance.max.delay.ms); a minute for what follows.
+# A lost worker keeps its tasks for five minutes (scheduled.rebalance.max.delay.ms); one more minute for the rebalance.
 _UNSEEN_SECONDS = 360.0
 
 
 @dataclass(frozen=True, slots=True)
 class HealSettings:
-    """How patient healing is.
+    """The timing of restarts.
 
-    The first restart comes at once. After the n-th, the next one waits `backoff_seconds`, doubled each time, at most
-    `longest_backoff_seconds`. After `max_restarts` a connector is given up. One that has run for `calm_seconds` since
-    is well, and what was before is forgotten.
+    The first restart is immediate. After the n-th, the next one waits `backoff_seconds`, twice as long each time, at
+    most `longest_backoff_seconds`. After `max_restarts` a connector is given up. One that has run for `calm_seconds`
+    since is healthy, and its history is reset.
     """
 
     max_restarts: int = 5
     backoff_seconds: float = 30.0
-    # Whatever ails a connector for longer wants a person; a quarter of an hour is often enough to look whether it has.
+    # A connector that fails for longer needs an operator; every 15 minutes is often enough to check for a repair.
     longest_backoff_seconds: float = 900.0
     calm_seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        """Refuse what would never end or never begin."""
+        """Reject settings that would never end or never begin."""
         if self.max_restarts < 1:
             raise UsageError("healing needs at least one restart", hint="--max-restarts 5")
         for name in ("backoff_seconds", "longest_backoff_seconds", "calm_seconds"):
@@ -40,15 +40,15 @@ class HealSettings:
                 raise UsageError(f"{name} must be a positive time", hint="such as 30s")
 
     def find_pause(self, restarts: int) -> float:
-        """How long to wait after so many restarts."""
+        """Return how long to wait after this many restarts."""
         if restarts < 1:
             return 0.0
-        # Beyond some hundred doublings a float is infinite, and the longest pause was reached long before.
+        # After some hundred doublings a float is infinite; the longest pause is reached long before.
         return min(self.backoff_seconds * 2.0 ** min(restarts - 1, 64), self.longest_backoff_seconds)
 
 
 class RestartDecision(StrEnum):
-    """What healing makes of a connector now."""
+    """What healing decides for a connector now."""
 
     WELL = "runs"
     WATCHED = "runs again, watched"
@@ -61,30 +61,30 @@ class RestartDecision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RestartHistory:
-    """What healing knows of one connector. Times are of the caller's clock, in seconds."""
+    """The restart history of one connector. Times are of the caller's clock, in seconds."""
 
     decision: RestartDecision = RestartDecision.WELL
     restarts: int = 0
     last_at: float | None = None
     # Since when it has been seen without a failure after a restart.
     well_since: float | None = None
-    # Since when nobody could tell how it is.
+    # Since when its status has been unknown.
     unseen_since: float | None = None
-    # Why it fails: first lines of traces, or what was said when a restart could not be made.
+    # Why it fails: first lines of traces, or the error of a restart request.
     why: str = ""
-    # When something is to be done about it; None where nothing is.
+    # When the next action is due; None if there is none.
     due_at: float | None = None
 
 
 _IN_BETWEEN = frozenset({State.UNASSIGNED, State.RESTARTING, State.UNKNOWN})
 
 History = Mapping[str, RestartHistory]
-"""What healing knows, by owner."""
+"""Restart histories by owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealedConnector:
-    """What became of a connector that had failed. `restarts` is how often it was started again."""
+    """The result for a connector that had failed. `restarts` is how often it was restarted."""
 
     owner: str
     decision: RestartDecision
@@ -93,35 +93,35 @@ class HealedConnector:
 
     @property
     def is_mended(self) -> bool:
-        """Whether it runs."""
+        """Return whether it runs."""
         return self.decision in (RestartDecision.WELL, RestartDecision.WATCHED)
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What is to be done now: whom to restart, and what is known of everyone."""
+    """The current decisions: which connectors to restart, and the history of all."""
 
     history: History = field(default_factory=dict)
 
     @property
     def restart(self) -> tuple[str, ...]:
-        """The owners that are to be restarted now."""
+        """Return the owners to be restarted now."""
         return self._in(RestartDecision.RESTART)
 
     @property
     def given_up(self) -> tuple[str, ...]:
-        """The owners that failed too often."""
+        """Return the owners that failed too often."""
         return self._in(RestartDecision.GIVEN_UP)
 
     @property
     def next_at(self) -> float | None:
-        """When the next thing is to be done; None where there is nothing to wait for."""
+        """Return when the next action is due; None if there is nothing to wait for."""
         times = [known.due_at for known in self.history.values() if known.due_at is not None]
         return min(times, default=None)
 
     @property
     def is_over(self) -> bool:
-        """Whether everybody runs, is given up, or is not meant to run."""
+        """Return whether every connector runs, is given up, or is not meant to run."""
         return all(known.due_at is None for known in self.history.values())
 
     def _in(self, decision: RestartDecision) -> tuple[str, ...]:
@@ -131,10 +131,10 @@ class Round:
 def decide_restarts(
     history: History, statuses: Mapping[str, ConnectorStatus | None], now: float, settings: HealSettings
 ) -> Round:
-    """What to do about each connector.
+    """Decide what to do with each connector.
 
-    `statuses` are what Connect says now; None where it has no status to tell. An owner of the history that has no
-    status here any more is gone, and is forgotten.
+    `statuses` are the current ones of Connect; None if it has no status. An owner of the history without a status here
+    no longer exists, and its history is dropped.
     """
     decided = {
         owner: _decide(history.get(owner, RestartHistory()), status, now=now, settings=settings)
@@ -144,7 +144,7 @@ def decide_restarts(
 
 
 def record_restart(known: RestartHistory, now: float, *, trouble: str = "") -> RestartHistory:
-    """A restart was made, or could not be because of some `trouble`: both count, so that neither goes on for ever."""
+    """Record a restart, or the `trouble` that prevented it: both count, so that neither repeats endlessly."""
     return replace(
         known,
         decision=RestartDecision.WAITING,
@@ -172,7 +172,7 @@ def _decide(
 
 
 def _decide_unseen(known: RestartHistory, seen: str, *, now: float) -> RestartHistory:
-    """A rebalance goes on, or a create. Who was never restarted is none of our business; the others are waited for."""
+    """Decide during a rebalance or a create: wait for connectors that were restarted, and ignore the others."""
     if known.decision is RestartDecision.GIVEN_UP or not known.restarts:
         return replace(
             known,
@@ -206,37 +206,37 @@ def _decide_well(known: RestartHistory, *, now: float, settings: HealSettings) -
 
 
 def describe_failure(status: ConnectorStatus) -> str:
-    """Every failed part with its trace's first line and innermost cause; "" where nothing has failed."""
+    """Return every failed part with the first line and the innermost cause of its trace; "" if nothing failed."""
     parts = [("connector", status.trace)] if status.state is State.FAILED else []
     parts += [(f"task {task.id}", task.trace) for task in status.tasks if task.state is State.FAILED]
     return "; ".join(f"{name}: {explain_trace(trace)}" for name, trace in parts)
 
 
-# One look is one request to each cluster.
+# One check is one request to each Connect cluster.
 _LOOK_SECONDS = 5.0
 _SHORTEST_SECONDS = 0.5
-# A task that can't start says so within its first seconds; one round alone need not wait for longer.
+# A task that can't start fails within its first seconds; a single round need not wait longer.
 _ONCE_CALM_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class HealReport:
-    """What became of every connector that had failed, and which clusters did not answer at last."""
+    """The result for every connector that had failed, and the Connect clusters that did not respond in the end."""
 
     connectors: tuple[HealedConnector, ...] = ()
     failures: Mapping[str, SeamarkError] | None = None
 
     @property
     def given_up(self) -> tuple[HealedConnector, ...]:
-        """Those that do not run and are not tried any more."""
+        """Return the connectors that do not run and are not retried."""
         return tuple(found for found in self.connectors if found.decision is RestartDecision.GIVEN_UP)
 
 
 class Healer:
-    """Looks, decides, restarts, and looks again.
+    """Reads, decides, restarts, and reads again.
 
-    `read` gives all connectors and `pick` those that are meant; `restart` carries out one change for some of them.
-    `tell` is told what happens, in sentences. The clock is the caller's.
+    `read` returns all connectors and `pick` the selected ones; `restart` makes one change for some of them. `tell`
+    receives progress messages. The clock is the caller's.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class Healer:
         self._sleep = sleep
         self._tell = tell
         self._settings = settings or HealSettings()
-        # Owners in the order they were first seen: an owner stays meant, whatever state it is in later.
+        # Owners in the order of first detection: an owner stays selected, whatever its later state.
         self._known: dict[str, None] = {}
         self._restarts: dict[str, int] = {}
         self._last_why: dict[str, str] = {}
@@ -265,10 +265,10 @@ class Healer:
         self._failures: Mapping[str, SeamarkError] = {}
 
     def run(self, *, once: bool = False, watch: bool = False) -> HealReport:
-        """Heal until everyone runs or is given up; with `once` each is restarted once at most; with `watch` for ever.
+        """Heal until all connectors run or are given up; with `once` restart each at most once; with `watch` forever.
 
         Raises:
-            JournalError, FencedError: nothing can be changed any more.
+            JournalError, FencedError: No further change is possible.
         """
         if once:
             calm = min(self._settings.calm_seconds, _ONCE_CALM_SECONDS)
@@ -282,14 +282,14 @@ class Healer:
             self._wait()
 
     def look(self) -> Reading[Connector]:
-        """Read and decide, without doing anything. `failing` then says who would be restarted."""
+        """Read and decide, without an action. `failing` then returns the connectors that would be restarted."""
         reading = self._read()
         self._known |= dict.fromkeys(connector.owner for connector in self._pick(reading))
         self._failures = reading.failures
         statuses: dict[str, ConnectorStatus | None] = {
             connector.owner: connector.status for connector in reading.items if connector.owner in self._known
         }
-        # Nobody tells how these are; that is not the same as gone.
+        # The state of these is unknown, which does not mean that they no longer exist.
         silent = {owner: None for owner in self._known if parse_owner(owner).cluster in reading.failures}
         before = self._round.history
         self._round = decide_restarts(before, {**silent, **statuses}, self._now(), self._settings)
@@ -297,12 +297,12 @@ class Healer:
         return reading
 
     def failing(self, reading: Reading[Connector]) -> tuple[Connector, ...]:
-        """The connectors of a reading that are to be restarted now."""
+        """Return the connectors of a reading that are to be restarted now."""
         due = set(self._round.restart)
         return tuple(connector for connector in reading.items if connector.owner in due)
 
     def report(self) -> HealReport:
-        """What became of everyone so far that had failed."""
+        """Return the results so far for connectors that had failed."""
         found = []
         for owner, known in self._round.history.items():
             if owner in self._restarts or known.decision in (
@@ -322,7 +322,8 @@ class Healer:
         except (JournalError, FencedError, UsageError, InterruptedRunError, AccessError):
             raise
         except SeamarkError as error:
-            # Somebody else is at work on one of them, or a cluster is away: a try that failed, no reason to end.
+            # Another process changes one of them, or a Connect cluster is unavailable: a failed attempt, but no reason
+            # to end.
             self._tell(f"no restart this time: {error.message}")
             troubles = {f"connector/{connector.owner}": error.message for connector in chosen}
         history = dict(self._round.history)

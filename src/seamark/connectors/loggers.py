@@ -1,9 +1,10 @@
-"""The loggers of the workers: what they write into their logs, and how to have more or less of it."""
+"""The loggers of the workers: read and change their log levels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from seamark.changes.action import LOCKS, Reads, StandaloneStep, StepSeen, action_kind, needs_permission
@@ -32,7 +33,6 @@ from seamark.report.words import render_count
 
 if TYPE_CHECKING:
     from seamark.changes.planner import Planner
-    from seamark.connect.api import ConnectPort
 
 
 Levels = Mapping[str, str]
@@ -44,21 +44,21 @@ _WORKER, _CLUSTER = "worker", "cluster"
 @step_kind("set-logger")
 @dataclass(frozen=True, slots=True)
 class SetLogger(StandaloneStep):
-    """Loggers get levels: `levels` holds them by worker URL, then by name.
+    """Set log levels: `levels` has them by worker URL, then by logger.
 
-    Connect sets a logger and everything below it, so the images hold every level there that differs, and undo puts all
-    of them back, from above to below. A level can't be taken away: a logger that only followed another one gets, by
-    undo, the level that it followed. Up to 3.9 Connect looks at the letters alone, and `a.Work` touches `a.Worker` too:
-    `extra` holds those, and undo is `exact`: it puts right what its own requests touch beside what they are for.
+    Connect sets a logger and all loggers below it, so the images contain every level there that differs, and undo
+    restores all of them, from the top down. A level can't be removed: a logger that inherited its level gets this level
+    explicitly by an undo. Up to 3.9 Connect compares string prefixes, so that `a.Work` also changes `a.Worker`: `extra`
+    contains those, and undo is `exact`: it also corrects the other loggers that its own requests change.
 
-    With `scope` "cluster" one request reaches all workers, also those that no URL leads to; every worker of `levels`
-    then has the same. What is seen are the workers of `levels`. `worker` is the one that is meant alone.
+    With `scope` "cluster" one request reaches all workers, including those without a known URL; every worker of
+    `levels` then has the same. Only the workers of `levels` are checked. `worker` is set if only one worker is meant.
     """
 
     aspect: ClassVar[str] = "levels"
-    # Every restart of a worker brings back the levels of its own log config.
+    # A worker that restarts uses the levels of its own log config again.
     drifts: ClassVar[bool] = True
-    # With scope "cluster" the word goes through the config topic, which workers read within a second or two.
+    # With scope "cluster" the change goes through the config topic, which workers read within a second or two.
     settle_seconds: ClassVar[float] = 15.0
 
     cluster: str
@@ -104,7 +104,6 @@ class SetLogger(StandaloneStep):
         )
 
     def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
         connect = world.use(CONNECT)(self.cluster)
         has_acted = False
         try:
@@ -136,14 +135,14 @@ class SetLogger(StandaloneStep):
         return SetLogger(self.cluster, self.logger, levels, scope=scope, worker=self.worker, exact=True)
 
     def _acts(self, world: Environment) -> Iterator[tuple[str | None, str, str]]:
-        """Every request to be sent: worker, logger, level. What stands above comes before what stands below."""
+        """Return every request to send: worker, logger, level. Parents come before their children."""
         is_one = self.scope == _CLUSTER
         for url, wanted in list(self.levels.items())[: 1 if is_one else None]:
             levels = _spare_others(wanted, _read_levels(world, self.cluster, url)) if self.exact else wanted
             yield from ((None if is_one else url, name, levels[name]) for name in sorted(levels, key=rank_name))
 
     def _build_image(self, world: Environment, url: str, levels: Levels) -> dict[str, str]:
-        """The levels of the branches that are meant, without those that only follow the one above them."""
+        """Build the levels of the affected branches, without those that are inherited."""
         read = self._build_reader(world, url)
         wanted = self.levels[url]
         top = [name for name in wanted if not any(is_below(name, other) for other in wanted if other != name)]
@@ -159,7 +158,7 @@ class SetLogger(StandaloneStep):
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Reads the level that one logger works with. The list of all does not show one that is OFF."""
+    """Reads the effective level of one logger. The list of all loggers omits those that are OFF."""
 
     world: Environment
     cluster: str
@@ -176,7 +175,7 @@ def _read_levels(world: Environment, cluster: str, url: str) -> dict[str, str]:
 
 
 def _compare(levels: Levels, *, before: Levels, after: Levels, read: _Read) -> Observed:
-    """Where a worker stands. Only loggers of the same branch count: others of like names may or may not have moved."""
+    """Compare a worker's levels with an intent. Loggers that only share the prefix are ignored: they may differ."""
     names = {name for name in before if any(is_below(name, target) for target in after)} | set(after)
     now = {name: read(name, levels) for name in names}
     if all(now[name] == expect_level(name, after) for name in names):
@@ -185,7 +184,7 @@ def _compare(levels: Levels, *, before: Levels, after: Levels, read: _Read) -> O
 
 
 def _find_beside(wanted: Levels, levels: Levels) -> dict[str, str]:
-    """The levels of loggers that a request would touch for their letters alone, one for each branch of them."""
+    """Return the levels of loggers that a request would change only by their prefix, one for each branch."""
     beside: dict[str, str] = {}
     for name in sorted(levels, key=rank_name):
         if _is_beside(name, wanted) and expect_level(name, beside) != levels[name]:
@@ -194,7 +193,7 @@ def _find_beside(wanted: Levels, levels: Levels) -> dict[str, str]:
 
 
 def _spare_others(wanted: Levels, levels: Levels) -> dict[str, str]:
-    """The levels that are wanted, and those of loggers beside them, which shall be what they follow."""
+    """Return the wanted levels, and for loggers that only share their prefix the levels that these inherit."""
     spared = dict(wanted)
     truth = {**levels, **wanted}
     for name in sorted(levels, key=rank_name):
@@ -207,7 +206,7 @@ def _spare_others(wanted: Levels, levels: Levels) -> dict[str, str]:
 
 
 def _is_beside(name: str, others: Iterable[str]) -> bool:
-    """Whether a name only looks as if it stood below one of the others, as `a.Worker` does below `a.Work`."""
+    """Return whether a name only has one of the others as a string prefix, as `a.Worker` has `a.Work`."""
     return any(name.startswith(other) and not is_below(name, other) for other in others)
 
 
@@ -215,14 +214,14 @@ _RESTARTS = "a worker that restarts goes back to the levels of its own log confi
 
 
 class Loggers:
-    """Every logger of every worker of a context. `set` gives a plan and changes nothing."""
+    """Every logger of every worker of a context. `set` returns a plan and changes nothing."""
 
     def __init__(self, clusters: Clusters, *, planner: Callable[[], Planner]) -> None:
         self._clusters = clusters
         self._planner = planner
 
     def all(self, *, cluster: str | None = None, worker: str | None = None) -> Reading[FleetLogger]:
-        """All loggers that have a level. A worker that does not answer is in `failures`, as `CLUSTER URL`."""
+        """Return all loggers that have a level. A worker that does not respond is in `failures`, as `CLUSTER URL`."""
         items: list[FleetLogger] = []
         failures: dict[str, SeamarkError] = {}
         for name, urls in self._choose(cluster=cluster, workers=(worker,) if worker else ()).items():
@@ -242,11 +241,11 @@ class Loggers:
     ) -> PlannedChange:
         """Plan another level for a logger and everything whose name begins with it.
 
-        `workers` are URLs. `all_workers` is for the whole cluster: from Connect 3.7 on this also reaches workers that
-        the context does not name. One of the two is needed where a cluster has several workers.
+        `workers` are URLs. `all_workers` is for the whole Connect cluster: from Connect 3.7 on this also reaches
+        workers that the context does not name. One of the two is required if a Connect cluster has several workers.
 
         Raises:
-            UsageError: nobody said which workers, or the level is no level.
+            UsageError: No worker was selected, or the level is invalid.
         """
         word = level.upper()
         if word not in LEVELS:
@@ -286,15 +285,15 @@ class Loggers:
         client = self._clusters.client(cluster)
         if is_whole and client.read_capabilities().has(Capability.CLUSTER_LOGGERS):
             return [SetLogger(cluster, logger, wanted, scope="cluster")], silent
-        # One step a worker: where one fails, the others go on.
+        # One step per worker: if one fails, the others continue.
         return [SetLogger(cluster, logger, {url: levels}, worker=url) for url, levels in wanted.items()], silent
 
     def _read(self, cluster: str, urls: Sequence[str]) -> FanOut[tuple[LoggerLevel, ...]]:
         client = self._clusters.client(cluster)
-        return fan_out({url: _bind(client, url) for url in urls})
+        return fan_out({url: partial(client.read_loggers, url) for url in urls})
 
     def _choose(self, *, cluster: str | None, workers: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-        """The workers that are meant, by cluster."""
+        """Return the selected workers by Connect cluster."""
         names = self._clusters.names if cluster is None else (self._clusters.settings(cluster).name,)
         known = {name: self._clusters.settings(name).urls for name in names}
         if not workers:
@@ -316,7 +315,3 @@ class Loggers:
                 cause=f"there are {', '.join(urls)}",
                 hint="--all-workers, or --worker URL",
             )
-
-
-def _bind(client: ConnectPort, url: str) -> Callable[[], tuple[LoggerLevel, ...]]:
-    return lambda: client.read_loggers(url)

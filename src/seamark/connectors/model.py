@@ -1,4 +1,4 @@
-"""Which connectors are meant: names, globs, regular expressions, states, and the names that files hold."""
+"""Connector health, and the selection of connectors by names, globs, regular expressions, states and name files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from seamark.errors import UsageError
 
 
 class Health(StrEnum):
-    """How a connector is, as an operator would say it."""
+    """The health of a connector, derived from the states of the connector and its tasks."""
 
     HEALTHY = "HEALTHY"
     DEGRADED = "DEGRADED"
@@ -27,11 +27,11 @@ class Health(StrEnum):
 
 
 def build_health(status: ConnectorStatus | None) -> Health:
-    """Fold a status into one word.
+    """Derive one health value from a status.
 
-    | connector   | tasks                         | word        |
+    | connector   | tasks                         | health      |
     |-------------|-------------------------------|-------------|
-    | none told   |                               | UNKNOWN     |
+    | no status   |                               | UNKNOWN     |
     | FAILED      | any                           | UNHEALTHY   |
     | RUNNING     | none                          | UNHEALTHY   |
     | RUNNING     | all RUNNING                   | HEALTHY     |
@@ -41,10 +41,10 @@ def build_health(status: ConnectorStatus | None) -> Health:
     | RUNNING     | none FAILED, some UNASSIGNED  | UNASSIGNED  |
     | RUNNING     | anything else                 | DEGRADED    |
     | PAUSED      | some FAILED                   | DEGRADED    |
-    | other words | any                           | that word   |
+    | other state | any                           | that state  |
 
-    A connector that says RUNNING while its tasks do not run is the commonest lie of Connect,
-    so RUNNING is judged by the tasks. A RUNNING connector without tasks moves no data.
+    Connect often shows a connector as RUNNING although its tasks do not run, so a RUNNING connector is judged by its
+    tasks. A RUNNING connector without tasks moves no data.
     """
     if status is None:
         return Health.UNKNOWN
@@ -60,7 +60,7 @@ def build_health(status: ConnectorStatus | None) -> Health:
 def _running_health(tasks: list[State]) -> Health:
     failed = tasks.count(State.FAILED)
     if failed == len(tasks):
-        # Also the case of no task at all.
+        # Also if there is no task at all.
         return Health.UNHEALTHY
     if failed:
         return Health.DEGRADED
@@ -75,16 +75,16 @@ def _running_health(tasks: list[State]) -> Health:
 _GLOB = re.compile(r"[*?\[]")
 
 STATE_WORDS = tuple(dict.fromkeys(word.value.lower() for word in (*Health, *State)))
-"""What `--state` takes: every health word and every state of Connect."""
+"""The values of `--state`: every health value and every state of Connect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What was asked for. Nothing asked for selects all.
+    """The requested connectors. An empty selection selects all.
 
-    A connector is meant if one of the names, globs or expressions fits its name or its CLUSTER/NAME, and, where states
-    are given, one of them fits too. `listed` are names that a file holds: nothing in them is a glob. None means that no
-    file was given; an empty file means nothing.
+    A connector is selected if one of the names, globs or expressions matches its name or its CLUSTER/NAME and, if
+    states are given, one of them matches too. `listed` are the names in a file, which are never globs. None means that
+    no file was given; an empty file selects nothing.
     """
 
     names: tuple[str, ...] = ()
@@ -94,27 +94,27 @@ class Selection:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was asked for."""
+        """Return whether nothing was requested."""
         return not self.names and not self.expressions and not self.states and self.listed is None
 
     @property
     def plain_names(self) -> tuple[str, ...]:
-        """The names that stand for one connector each, in the order they were given."""
+        """Return the names that stand for one connector each, in the given order."""
         return (*(name for name in self.names if not is_pattern(name)), *(self.listed or ()))
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is made of plain names alone, so that nothing else has to be read."""
+        """Return whether it has only plain names, so that nothing else has to be read."""
         return not self.expressions and not self.states and not any(map(is_pattern, self.names))
 
     def pick(self, connectors: Sequence[Connector]) -> tuple[Connector, ...]:
-        """The connectors that are meant."""
+        """Return the selected connectors."""
         plain = frozenset(self.plain_names)
         globs = tuple(name for name in self.names if is_pattern(name))
         return tuple(found for found in connectors if self._fits_name(found, plain, globs) and self._fits_state(found))
 
     def find_missing(self, connectors: Sequence[Connector]) -> tuple[str, ...]:
-        """The plain names that no connector has. A glob or an expression may fit nothing."""
+        """Return the plain names that no connector has. A glob or an expression may match nothing."""
         known = {name for connector in connectors for name in (connector.name, connector.owner)}
         return tuple(name for name in self.plain_names if name not in known)
 
@@ -124,7 +124,7 @@ class Selection:
             return True
         if not plain.isdisjoint(both):
             return True
-        # A name that looks like a glob may be a name after all.
+        # A name that looks like a glob may be a literal name.
         if any(name in both or any(fnmatchcase(text, name) for text in both) for name in globs):
             return True
         return any(expression.search(text) for expression in self.expressions for text in both)
@@ -140,7 +140,7 @@ class Selection:
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a name is a glob, which may fit any number of connectors."""
+    """Return whether a name is a glob, which may match any number of connectors."""
     return _GLOB.search(name) is not None
 
 
@@ -151,7 +151,7 @@ def build_selection(
     states: Sequence[str] = (),
     listed: Sequence[str] | None = None,
 ) -> Selection:
-    """A selection from what was typed; a wrong expression is a usage error."""
+    """Build a selection from command-line values. Raises UsageError for an invalid expression."""
     return Selection(
         names=tuple(names),
         expressions=tuple(_compile(expression) for expression in expressions),

@@ -1,4 +1,4 @@
-"""What can be done to connectors, each as a plan."""
+"""Build the plans for changes of connectors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def build_topic_note(connector: Connector, config: Mapping[str, str]) -> tuple[str, ...]:
-    """What it means that a source's config names another offsets topic: Connect does not take its offsets along."""
+    """Return a note if a source's config names another offsets topic: Connect does not move its offsets."""
     before, after = connector.config.get(OWN_OFFSETS_TOPIC), config.get(OWN_OFFSETS_TOPIC)
     if before == after or connector.type is ConnectorType.SINK:
         return ()
@@ -43,12 +43,12 @@ _VERBS = {"RUNNING": "resume", "PAUSED": "pause", "STOPPED": "stop"}
 
 
 class LeftoverReader(Protocol):
-    """Reads what connectors leave behind, and what a new one finds of its name."""
+    """Reads what connectors leave behind, and what already exists under the name of a new one."""
 
     def before_create(
         self, name: str, config: Mapping[str, str], *, kind: ConnectorType, settings: ConnectSettings
     ) -> tuple[str, ...]:
-        """Return notes on the offsets and the group of that name that exist already."""
+        """Return notes on the offsets and the group that already exist under that name."""
         ...
 
     def after_delete(self, connector: Connector, *, client: ConnectPort, settings: ConnectSettings) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ class LeftoverReader(Protocol):
         ...
 
     def describe_starts(self, connectors: Sequence[Connector]) -> Mapping[str, str]:
-        """Return, by owner, where new source connectors begin."""
+        """Return, by owner, where new source connectors start."""
         ...
 
     def read_groups(self, names: Sequence[str]) -> Reading[GroupStatus]:
@@ -65,7 +65,7 @@ class LeftoverReader(Protocol):
 
 
 class ConnectorPlans:
-    """Builds the plans. Everything is read, nothing is changed."""
+    """Builds the plans. It reads, and changes nothing."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class ConnectorPlans:
         self.leftovers = leftovers
 
     def create(self, name: str, given: Mapping[str, Any], *, cluster: str | None, state: str) -> PlannedChange:
-        """The plan of a new connector."""
+        """Plan a new connector."""
         where = self.choose_cluster(cluster)
         config = build_config(name, given)
         refuse_violations([(name, where, config)], self._context)
@@ -102,11 +102,11 @@ class ConnectorPlans:
         )
 
     def change(self, connector: Connector, given: Mapping[str, Any]) -> PlannedChange:
-        """The plan of a whole new config."""
+        """Plan a complete new config."""
         return self._put(connector, build_config(connector.name, given, present=connector.config))
 
     def set(self, connector: Connector, changes: Mapping[str, Any]) -> PlannedChange:
-        """The plan of some changed keys; None takes a key out."""
+        """Plan changes of some keys; None removes a key."""
         if "name" in changes:
             raise UsageError("a connector's name can't be changed", hint="create another one and delete this one")
         removed = [key for key, value in changes.items() if value is None]
@@ -119,20 +119,20 @@ class ConnectorPlans:
         return self._put(connector, present | new)
 
     def delete(self, connectors: Sequence[Connector]) -> PlannedChange:
-        """The plan that deletes connectors, and says what stays behind."""
+        """Plan to delete connectors, with notes on what remains."""
         notes = [note for connector in connectors for note in self._build_delete_notes(connector)]
         steps = [DeleteConnector(connector.cluster, connector.name) for connector in connectors]
         return self._build("delete", connectors, steps, notes=notes)
 
     def read_leftovers(self, cluster: str, name: str) -> tuple[str, ...]:
-        """Say what stays behind when a connector is deleted; nothing where there is none of that name."""
+        """Return notes on what remains when a connector is deleted; none if it does not exist."""
         try:
             return self._build_delete_notes(self._clusters.client(cluster).read_connector(name))
         except NotFoundError:
             return ()
 
     def set_state(self, connectors: Sequence[Connector], state: str) -> PlannedChange:
-        """The plan that runs, pauses or stops connectors."""
+        """Plan to run, pause or stop connectors."""
         if state == "STOPPED":
             self._require(connectors, Capability.STOP, verb="stop")
         for connector in connectors:
@@ -146,7 +146,7 @@ class ConnectorPlans:
         return self._build(_VERBS[state], connectors, steps)
 
     def restart(self, connectors: Sequence[Connector]) -> PlannedChange:
-        """The plan that starts failed connectors and tasks again, and leaves the others alone."""
+        """Plan to restart failed connectors and tasks; running ones are not changed."""
         self._require(connectors, Capability.RESTART_TASKS, verb="restart the failed tasks of")
         steps = [RestartFailed(connector.cluster, connector.name) for connector in connectors]
         return self._build("restart the failed tasks of", connectors, steps)
@@ -179,7 +179,7 @@ class ConnectorPlans:
         return (*left, *self._build_state_note(connector))
 
     def _build_state_note(self, connector: Connector) -> tuple[str, ...]:
-        """Undo creates the connector anew in the state it had, which older workers can't."""
+        """Return a note if the workers are too old for an undo, which recreates the connector in its previous state."""
         state = connector.status.state.value if connector.status else "RUNNING"
         capabilities = self._clusters.client(connector.cluster).read_capabilities()
         if state not in ("PAUSED", "STOPPED") or capabilities.has(Capability.INITIAL_STATE):
@@ -193,7 +193,7 @@ class ConnectorPlans:
             capabilities.require(capability, doing=f"{verb} connector {name}")
 
     def refuse_present(self, cluster: str, name: str) -> None:
-        """Refuse a name that a connector of the cluster has already."""
+        """Raise if the Connect cluster already has a connector of that name."""
         refuse_name(name, cluster, self._context)
         try:
             self._clusters.client(cluster).read_config(name)
@@ -207,7 +207,7 @@ class ConnectorPlans:
         )
 
     def choose_cluster(self, cluster: str | None) -> str:
-        """The cluster of that name; the only one where none is named."""
+        """Return the Connect cluster of that name; without a name, the only one."""
         if cluster is not None:
             return self._clusters.settings(cluster).name
         if len(self._clusters.names) == 1:

@@ -1,6 +1,6 @@
-"""The policy of a context, held against what is about to be written.
+"""Check what is about to be written against the policy of a context.
 
-Undo plans and the steps that put a former config back are not held against it: what stood there before may come back.
+Undo plans and the steps that restore a previous config are not checked: what was there before is allowed.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from seamark.context import Context
 
 Wanted = tuple[str, str | None, Mapping[str, str]]
-"""Name, Connect cluster (None for the only one) and config of a connector that shall be written."""
+"""Name, Connect cluster (None for the only one) and config of a connector to be written."""
 Present = Mapping[tuple[str | None, str], Mapping[str, str]]
-"""The configs that Connect holds, by cluster and name; the cluster as it stands in `Wanted`."""
+"""The configs that Connect has, by Connect cluster and name; the Connect cluster is the one in `Wanted`."""
 
 NOTHING_PRESENT: Present = MappingProxyType({})
-# More than a screen of them helps nobody.
+# More would not fit on a screen.
 _MOST_SHOWN = 20
 _MANY = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A rule that one connector breaks."""
+    """A rule that one connector violates."""
 
     name: str
     cluster: str | None
@@ -44,12 +44,12 @@ class Breach:
 
     @property
     def owner(self) -> str:
-        """CLUSTER/NAME, or NAME where the cluster is not said. What can't be seen is spelled out."""
+        """Return CLUSTER/NAME, or NAME if the Connect cluster is not set. Invisible characters are escaped."""
         name = self.name if self.name.isprintable() else ascii(self.name)
         return f"{self.cluster}/{name}" if self.cluster else name
 
     def __str__(self) -> str:
-        """The rule, the connector, and what is wrong."""
+        """Return the rule, the connector, and what is wrong."""
         return f"{self.violation.rule} {self.owner}: {self.violation.message}"
 
 
@@ -60,11 +60,11 @@ def find_violations(
     present: Present = NOTHING_PRESENT,
     reveal: bool = True,
 ) -> tuple[Breach, ...]:
-    """Every rule that these connectors break, in their order.
+    """Return every rule that these connectors violate, in their order.
 
-    `present` are the configs that Connect holds: a connector keeps its name, and what stands there already is not
-    refused again. Our own `secret://` references are looked up, each once, because what stands behind one is part of
-    the config; not so with `reveal=False`.
+    `present` are the configs that Connect has: a connector keeps its name, and existing values are not rejected.
+    seamark's own `secret://` references are resolved, each once, because their values are part of the config; with
+    `reveal=False` they are not.
     """
     revealed: dict[str, str] = {}
     found = [
@@ -111,7 +111,7 @@ def _check(
     refused = [one for key in hidden for one in check_secret_reference(key, config[key], policy)]
     whole = config
     if hidden:
-        # A reference that is not allowed is not looked up.
+        # A reference that is not allowed is not resolved.
         secrets = {key: look_up(config[key]) for key in hidden} if look_up and not refused else {}
         whole = {key: value for key, value in config.items() if key not in hidden} | secrets
     found = check_policy(whole, name=name, policy=policy, is_new=held is None)
@@ -121,10 +121,10 @@ def _check(
 
 
 def refuse_violations(connectors: Iterable[Wanted], context: Context, *, present: Present = NOTHING_PRESENT) -> None:
-    """Refuse connectors that break the policy of the context. Nothing has been asked of Connect about them.
+    """Raise for connectors that violate the policy of the context, before any request to Connect about them.
 
     Raises:
-        RefusedError: one of them breaks a rule; the cause lists all.
+        RefusedError: One of them violates a rule; the cause lists all.
     """
     found = find_violations(connectors, context, present=present)
     if found:
@@ -132,14 +132,14 @@ def refuse_violations(connectors: Iterable[Wanted], context: Context, *, present
 
 
 def refuse_name(name: str, cluster: str, context: Context) -> None:
-    """Refuse the name of a connector that shall come into being, before Connect is asked whether there is one."""
+    """Raise for an invalid name of a new connector, before Connect is asked whether it exists."""
     violation = check_name(name)
     if violation is not None:
         raise build_refusal([Breach(name, cluster, violation)], context=context.name)
 
 
 def build_refusal(found: Sequence[Breach], *, context: str) -> RefusedError:
-    """The error for what breaks the policy."""
+    """Build the error for policy violations."""
     owners = list(dict.fromkeys(breach.owner for breach in found))
     what = f"connector {owners[0]}" if len(owners) == 1 else f"{len(owners)} connectors"
     shown = "; ".join(map(str, found[:_MOST_SHOWN]))
@@ -153,10 +153,10 @@ def build_refusal(found: Sequence[Breach], *, context: str) -> RefusedError:
 
 
 def check_new_names(names: Sequence[NewName], clusters: Clusters, context: Context) -> None:
-    """Refuse names that no new connector may have, before any of them is part of a request.
+    """Raise for names that no new connector may have, before any of them is part of a request.
 
     Raises:
-        RefusedError: one of them breaks a rule; the cause lists all.
+        RefusedError: One of them violates a rule; the cause lists all.
     """
     found: list[Breach] = []
     for new in names:
@@ -169,10 +169,10 @@ def check_new_names(names: Sequence[NewName], clusters: Clusters, context: Conte
 
 
 def check_config_writes(writes: Sequence[ConfigWrite], clusters: Clusters, context: Context) -> None:
-    """Refuse configs that the policy of the context doesn't allow. A config that Connect has already is allowed.
+    """Raise for configs that the policy of the context doesn't allow. A config that Connect already has is allowed.
 
     Raises:
-        RefusedError: one of them breaks a rule; the cause lists all.
+        RefusedError: One of them violates a rule; the cause lists all.
     """
     held = _read_held(writes, clusters)
     wanted: list[Wanted] = []
@@ -184,14 +184,14 @@ def check_config_writes(writes: Sequence[ConfigWrite], clusters: Clusters, conte
 
 
 def _read_held(steps: Sequence[PutConfig | ConfigWrite], clusters: Clusters) -> Present:
-    """What Connect holds for the subjects of the steps that are there."""
+    """Return the configs that Connect has for the existing connectors of the steps."""
     found: dict[tuple[str | None, str], Mapping[str, str]] = {}
     names: dict[str, set[str]] = {}
     for step in steps:
         names.setdefault(step.cluster, set()).add(step.name)
     for cluster, wanted in names.items():
         client = clusters.client(cluster)
-        # One reading costs about as much as a dozen single looks.
+        # One bulk request costs about as much as a dozen single ones.
         if len(wanted) > _MANY:
             configs = {connector.name: connector.config for connector in client.read_connectors()}
         else:
@@ -215,5 +215,5 @@ def _reveal(reference: str, *, context: Context, revealed: dict[str, str]) -> st
 
 
 def _hide(violation: Violation) -> Violation:
-    """What is said of a value that came from a secret names the rule alone."""
+    """Reduce a violation about a secret value to the name of the rule."""
     return build_violation(violation.rule, violation.key)

@@ -1,4 +1,4 @@
-"""What steps read of a connector."""
+"""Read a connector's config and state for steps."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from seamark.connect.model import ConnectorStatus, State
 from seamark.core.secrets import MASK
 from seamark.errors import NotFoundError, RefusedError, UnsettledError
 
-# Connect tells no target state, only what it shows. A failed connector is meant to run. While a worker leaves or a
-# rebalance goes on, a paused connector shows the same words as a running one: nobody can tell what it is meant to do.
+# Connect reports only the current state, not the target state. A failed connector is meant to run. While a worker
+# leaves or a rebalance is in progress, a paused connector shows the same states as a running one, so the target state
+# is unknown.
 _MEANT = {
     State.RUNNING: "RUNNING",
     State.FAILED: "RUNNING",
@@ -24,9 +25,9 @@ _MEANT = {
 
 
 def read_config(world: Environment, cluster: str, name: str) -> dict[str, str] | None:
-    """The config without the name in it, or None where there is no such connector.
+    """Read the config without the name in it; None if the connector does not exist.
 
-    Connect adds `name` to every config it is given; leaving it out makes what was sent and what is held comparable.
+    Connect adds `name` to every config it is given; without it, the sent and the stored config can be compared.
     """
     try:
         config = world.use(CONNECT)(cluster).read_config(name)
@@ -36,7 +37,7 @@ def read_config(world: Environment, cluster: str, name: str) -> dict[str, str] |
 
 
 def read_status(world: Environment, cluster: str, name: str) -> ConnectorStatus | None:
-    """The status, or None where Connect has none to tell."""
+    """Read the status; None if Connect has none."""
     try:
         return world.use(STATUSES)(cluster, name)
     except NotFoundError:
@@ -44,25 +45,25 @@ def read_status(world: Environment, cluster: str, name: str) -> ConnectorStatus 
 
 
 def find_run_state(status: ConnectorStatus) -> str | None:
-    """What a connector with this status is meant to do: RUNNING, PAUSED or STOPPED; None while nobody can tell."""
+    """Return the target state for a status: RUNNING, PAUSED or STOPPED; None while it is unknown."""
     return _MEANT.get(status.state)
 
 
 def read_run_state(world: Environment, cluster: str, name: str) -> str | None:
-    """What the connector is meant to do: RUNNING, PAUSED or STOPPED; None where Connect has no status.
+    """Read the target state of a connector: RUNNING, PAUSED or STOPPED; None if Connect has no status.
 
     Raises:
-        UnsettledError: Connect can't tell just now.
+        UnsettledError: The target state is unknown at present.
     """
     status = read_status(world, cluster, name)
     return None if status is None else tell_run_state(status, f"connector/{cluster}/{name}")
 
 
 def tell_run_state(status: ConnectorStatus, subject: str) -> str:
-    """What a connector with this status is meant to do.
+    """Return the target state for a status.
 
     Raises:
-        UnsettledError: Connect can't tell just now.
+        UnsettledError: The target state is unknown at present.
     """
     state = find_run_state(status)
     if state is None:
@@ -75,7 +76,7 @@ def tell_run_state(status: ConnectorStatus, subject: str) -> str:
 
 
 def refuse_hidden(config: Mapping[str, str], subject: str) -> None:
-    """Refuse a config whose secrets were left out when its plan was saved or journalled."""
+    """Raise for a config whose secrets were omitted when its plan was saved or journaled."""
     hidden = sorted(key for key, value in config.items() if value == MASK)
     if hidden:
         raise RefusedError(
@@ -86,7 +87,7 @@ def refuse_hidden(config: Mapping[str, str], subject: str) -> None:
 
 
 def read_config_image(world: Environment, cluster: str, name: str, *, secret: Collection[str]) -> dict[str, Any] | None:
-    """The image of the config that Connect holds, or None where there is no such connector."""
+    """Read the image of the config that Connect has; None if the connector does not exist."""
     config = read_config(world, cluster, name)
     if config is None:
         return None

@@ -1,4 +1,4 @@
-"""A connector is paused, resumed, stopped, or its failed tasks are started again."""
+"""Steps that pause, resume or stop a connector, or restart its failed tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 from seamark.changes.action import CheckStep, StepSeen, action_kind, needs_permission
 from seamark.changes.effect import ChangeKind, Effect, FieldChange
 from seamark.changes.environment import Environment
-from seamark.changes.step import CanNotUndo, Intent, Observed, Step, step_kind
+from seamark.changes.step import CanNotUndo, ConnectorSubject, Intent, Observed, Step, step_kind
 from seamark.connect.api import CONNECT, STATUSES
 from seamark.connect.model import ConnectorStatus, State
 from seamark.connectors.heal import describe_failure
@@ -17,30 +17,24 @@ from seamark.connectors.steps import ConnectorAction, say_tasks
 from seamark.errors import DeadlineError, NotFoundError, RefusedError, SeamarkError
 from seamark.policy.permissions import Permission
 
-# A look costs a request, or a share in one.
+# A check costs a request, or a share of a bulk request.
 _LOOK_SECONDS = 1.0
-# Right behind a change the status is still that of the tasks before it. A rebalance and a restart show within some
-# seconds; a failure that lasts longer is that of the new config.
+# Directly after a change the status is still that of the previous tasks. A rebalance and a restart show within some
+# seconds; a failure that lasts longer is due to the new config.
 _FAILED_SECONDS = 8.0
-# Some connectors have nothing to do, and make no task: that is no failure of theirs.
+# Some connectors have nothing to do and create no task, which is not a failure.
 _EMPTY_SECONDS = 15.0
 
 
 @step_kind("await-running")
 @dataclass(frozen=True, slots=True)
-class AwaitRunning(CheckStep):
-    """A connector and its tasks are waited for, until all of them have run for `stable_seconds`."""
+class AwaitRunning(ConnectorSubject, CheckStep):
+    """Waits for a connector and its tasks, until all of them have run for `stable_seconds`."""
 
     aspect: ClassVar[str] = "health"
 
-    cluster: str
-    name: str
     deadline_seconds: float = 60.0
     stable_seconds: float = 3.0
-
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
 
     @property
     def settle_seconds(self) -> float:
@@ -50,7 +44,6 @@ class AwaitRunning(CheckStep):
         return f"check that {self.subject} and its tasks run"
 
     def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
         clock = world.clock
         watch = _Watch(self, began_at=clock.now())
         while True:
@@ -68,13 +61,12 @@ class AwaitRunning(CheckStep):
             clock.sleep(min(_LOOK_SECONDS, self.stable_seconds / 3))
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        del intent
         status = read_status(world, self.cluster, self.name)
         return Observed.AFTER if status is not None and is_running(status) else Observed.BEFORE
 
 
 class _Watch:
-    """What was seen while waiting: since when all runs, since when something has failed."""
+    """What was seen while waiting: since when everything runs, since when something has failed."""
 
     def __init__(self, step: AwaitRunning, *, began_at: float) -> None:
         self._step = step
@@ -83,7 +75,7 @@ class _Watch:
         self._failed_since: float | None = None
 
     def is_over(self, status: ConnectorStatus | None, *, now: float) -> bool:
-        """Whether it runs for good. Raises where it has failed for good."""
+        """Return whether it runs stably. Raises if it has failed permanently."""
         runs = status is not None and is_running(status)
         fails = status is not None and describe_failure(status) != ""
         self._running_since = (self._running_since or now) if runs else None
@@ -98,7 +90,7 @@ class _Watch:
         return _lasts(self._running_since, now, needed)
 
     def build_late(self, status: ConnectorStatus | None, trouble: SeamarkError | None) -> SeamarkError:
-        """What to say when the time is over."""
+        """Build the error for the end of the wait."""
         seen = trouble.message if trouble else _say(status)
         return DeadlineError(
             f"{self._step.subject} did not run within {self._step.deadline_seconds:g} s",
@@ -108,7 +100,7 @@ class _Watch:
 
 
 def is_running(status: ConnectorStatus) -> bool:
-    """Whether the connector and every task of it run."""
+    """Return whether the connector and all its tasks run."""
     return status.state is State.RUNNING and all(task.state is State.RUNNING for task in status.tasks)
 
 
@@ -133,16 +125,16 @@ _VERBS = {"RUNNING": "resume", "PAUSED": "pause", "STOPPED": "stop"}
 @step_kind("set-run-state")
 @dataclass(frozen=True, slots=True)
 class SetRunState(ConnectorAction):
-    """A connector runs, pauses, or stops."""
+    """Run, pause or stop a connector."""
 
     aspect: ClassVar[str] = "state"
-    # A sink may need its task.shutdown.graceful.timeout.ms and a rebalance until its tasks are gone.
+    # A sink may need its task.shutdown.graceful.timeout.ms and a rebalance until its tasks have ended.
     settle_seconds: ClassVar[float] = 60.0
 
     state: str
 
     def __post_init__(self) -> None:
-        # A state may come from a plan file, by way of the action that restores it.
+        # A state may come from a plan file, through the action that restores it.
         if self.state not in _VERBS:
             raise RefusedError(
                 f"{self.subject} can't be set to a state other than {', '.join(_VERBS)}", hint="create a new plan"
@@ -188,7 +180,7 @@ class SetRunState(ConnectorAction):
         if now is None:
             return Observed.BETWEEN
         if now == self.state:
-            # Connect says STOPPED before the tasks are down.
+            # Connect shows STOPPED before the tasks have ended.
             return Observed.BETWEEN if self.state == "STOPPED" and status.tasks else Observed.AFTER
         return Observed.BEFORE if intent.before == {"state": now} else Observed.FOREIGN
 
@@ -201,7 +193,7 @@ class SetRunState(ConnectorAction):
 @step_kind("restart-failed")
 @dataclass(frozen=True, slots=True)
 class RestartFailed(ConnectorAction):
-    """A connector's failed parts are started again; the ones that run are left alone."""
+    """Restart a connector's failed parts; running ones are not changed."""
 
     aspect: ClassVar[str] = "tasks"
     drifts: ClassVar[bool] = True
@@ -220,7 +212,6 @@ class RestartFailed(ConnectorAction):
         return Intent(before={"failed": failed}, after={"failed": []})
 
     def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
         world.use(CONNECT)(self.cluster).restart(self.name, include_tasks=True, only_failed=True)
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
@@ -230,8 +221,7 @@ class RestartFailed(ConnectorAction):
         return Observed.BEFORE if now == intent.before["failed"] else Observed.BETWEEN
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        del intent
-        # A task that runs again leaves nothing to put back.
+        # A task that runs again leaves nothing to restore.
         return None
 
     def _read_failed(self, world: Environment) -> list[str] | None:

@@ -1,4 +1,4 @@
-"""The connectors of a fleet."""
+"""The public API for the connectors of a fleet."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from seamark.connectors.plans import ConnectorPlans
 
 Owners = str | Connector | Iterable[str | Connector]
-"""Whom a verb is for: NAME, CLUSTER/NAME, a connector as it was read, or several of them."""
+"""The connectors of a call: NAME, CLUSTER/NAME, a connector as it was read, or several of them."""
 
 
 class LifecyclePlans(Protocol):
-    """Plans the verbs that change a connector together with its offsets."""
+    """Plans changes of a connector together with its offsets."""
 
     def create(
         self, name: str, given: Mapping[str, Any], path: Path, *, cluster: str | None, state: str
@@ -33,14 +33,14 @@ class LifecyclePlans(Protocol):
         ...
 
     def rename(self, connector: Connector, name: str, *, accept_loss: bool) -> PlannedChange:
-        """Plan another name for a connector."""
+        """Plan a new name for a connector."""
         ...
 
 
 class Connectors:
     """Every connector of every Connect cluster of a context.
 
-    The verbs (create, change, set, delete, rename, pause, resume, stop, restart) each give a plan and change nothing.
+    Each of create, change, set, delete, rename, pause, resume, stop and restart returns a plan and changes nothing.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Connectors:
         self._lifecycle = lifecycle
 
     def all(self, *, cluster: str | None = None) -> Reading[Connector]:
-        """All connectors, or those of one cluster. Sorted by name within each cluster.
+        """Return all connectors, or those of one Connect cluster, sorted by name within each Connect cluster.
 
-        A cluster that does not answer is in `failures`; a wrong cluster name is an error.
+        A Connect cluster that does not respond is in `failures`; a wrong name of a Connect cluster raises.
         """
         names = None
         if cluster is not None:
@@ -68,10 +68,10 @@ class Connectors:
         return Reading(items=items, failures=answers.failures)
 
     def one(self, owner: str) -> Connector:
-        """The connector NAME or CLUSTER/NAME.
+        """Return the connector NAME or CLUSTER/NAME.
 
-        A bare NAME must stand in exactly one cluster, and every cluster must have answered:
-        otherwise nobody knows which one is meant.
+        A bare NAME must exist in exactly one Connect cluster, and every Connect cluster must have responded: otherwise
+        the connector is ambiguous.
         """
         cluster, name = self.split_owner(owner)
         if cluster is not None:
@@ -88,7 +88,7 @@ class Connectors:
         return self._clean(found[0])
 
     def read_types(self, connectors: Iterable[Connector]) -> None:
-        """Read the types of the connectors' plugins. Where that fails, all values of a plugin count as secrets."""
+        """Read the types of the connectors' plugins. If that fails, all values of a plugin count as secrets."""
         self._clusters.types.read(connectors)
 
     def _clean(self, connector: Connector) -> Connector:
@@ -96,9 +96,9 @@ class Connectors:
         return self._clusters.types.clean(connector)
 
     def plugins(self, *, cluster: str | None = None) -> Reading[FleetPlugin]:
-        """The connector plugins, and on which workers each is missing or of another version.
+        """Return the connector plugins, and the workers on which each is missing or has another version.
 
-        A worker that does not answer is in `failures`, as `CLUSTER URL`.
+        A worker that does not respond is in `failures`, as `CLUSTER URL`.
         """
         from seamark.connectors.workers import read_fleet_plugins  # noqa: PLC0415
 
@@ -113,57 +113,57 @@ class Connectors:
         state: str = "RUNNING",
         offsets: Path | None = None,
     ) -> PlannedChange:
-        """Plan a new connector. The plan says which offsets or group of that name exist already.
+        """Plan a new connector. The plan lists existing offsets or groups of that name.
 
-        `offsets` is the file of an export: the connector is created stopped, given what the file says of it, and runs
-        only then.
+        `offsets` is an export file: the connector is created stopped, gets its offsets from the file, and runs only
+        then.
 
         Raises:
-            AlreadyExistsError: there is one of that name.
-            UnsupportedError: a worker is older than 3.7, and the state is not RUNNING.
+            AlreadyExistsError: A connector of that name exists.
+            UnsupportedError: A worker is older than 3.7, and the state is not RUNNING.
         """
         if offsets is not None:
             return self._lifecycle().create(name, config, offsets, cluster=cluster, state=state)
         return self._plans().create(name, config, cluster=cluster, state=state)
 
     def change(self, owner: str | Connector, config: Mapping[str, Any]) -> PlannedChange:
-        """Plan a whole new config of a connector."""
+        """Plan a complete new config of a connector."""
         return self._plans().change(self._resolve(owner), config)
 
     def set(self, owner: str | Connector, changes: Mapping[str, Any]) -> PlannedChange:
-        """Plan a change of some keys of a connector's config; None takes a key out."""
+        """Plan a change of some keys of a connector's config; None removes a key."""
         return self._plans().set(self._resolve(owner), changes)
 
     def delete(self, owners: Owners) -> PlannedChange:
-        """Plan the end of connectors. The plan says what stays behind."""
+        """Plan to delete connectors. The plan lists what remains."""
         return self._plans().delete(self._resolve_all(owners))
 
     def rename(self, owner: str | Connector, name: str, *, accept_loss: bool = False) -> PlannedChange:
-        """Plan another name for a connector: one of that name is created with its config, and it is deleted.
+        """Plan a new name for a connector: create a connector of that name with its config, and delete the old one.
 
-        From Connect 3.7 on its offsets go along, as they are when it has stopped.
+        From Connect 3.7 on its offsets are copied, as they are when it has stopped.
 
         Raises:
-            RefusedError: a worker is older, its positions would be lost, and `accept_loss` was not given; or nobody
-                can tell what it holds. The cause says which.
-            AlreadyExistsError: there is one of that name.
+            RefusedError: A worker is older, the offsets would be lost, and `accept_loss` was not given; or its offsets
+                can't be determined. The cause has the details.
+            AlreadyExistsError: A connector of that name exists.
         """
         return self._lifecycle().rename(self._resolve(owner), name, accept_loss=accept_loss)
 
     def pause(self, owners: Owners) -> PlannedChange:
-        """Plan that connectors wait; their tasks stay where they are."""
+        """Plan to pause connectors; their tasks stay assigned."""
         return self._plans().set_state(self._resolve_all(owners), "PAUSED")
 
     def resume(self, owners: Owners) -> PlannedChange:
-        """Plan that connectors run."""
+        """Plan to resume connectors."""
         return self._plans().set_state(self._resolve_all(owners), "RUNNING")
 
     def stop(self, owners: Owners) -> PlannedChange:
-        """Plan that connectors stop; their tasks end. Connect has it from 3.5 on."""
+        """Plan to stop connectors; their tasks end. Connect supports it from 3.5 on."""
         return self._plans().set_state(self._resolve_all(owners), "STOPPED")
 
     def restart(self, owners: Owners) -> PlannedChange:
-        """Plan that failed connectors and tasks are started again; what runs is left alone."""
+        """Plan to restart failed connectors and tasks; running ones are not changed."""
         return self._plans().restart(self._resolve_all(owners))
 
     def _resolve(self, owner: str | Connector) -> Connector:
@@ -175,7 +175,7 @@ class Connectors:
         return tuple({connector.owner: connector for connector in found}.values())
 
     def split_owner(self, owner: str) -> tuple[str | None, str]:
-        """Cluster and name of an owner. A name may hold a slash: only a known cluster counts as one."""
+        """Split an owner into Connect cluster and name. A name may have a slash: only known Connect clusters count."""
         ref = parse_owner(owner)
         if ref.name and ref.cluster in self._clusters.names:
             return ref.cluster, ref.name
@@ -196,7 +196,7 @@ def _ambiguous(name: str, found: tuple[Connector, ...]) -> UsageError:
 
 def _undecided(name: str, found: tuple[Connector, ...], failures: Mapping[str, SeamarkError]) -> SeamarkError:
     if len(failures) == 1 and not found:
-        # With one cluster the plain reason is what people need to see.
+        # With one Connect cluster, the plain cause is the most useful error.
         (error,) = failures.values()
         return error
     silent = ", ".join(failures)

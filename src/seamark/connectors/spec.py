@@ -20,6 +20,7 @@ from seamark.changes.spec_kind import (
     is_connector_owner,
     register_spec_kind,
 )
+from seamark.connect.api import CONNECT, ConnectSnapshots
 from seamark.connect.capability import Capability
 from seamark.connect.clusters import Clusters
 from seamark.connect.plugins import find_type
@@ -48,16 +49,16 @@ from seamark.report.words import render_names
 if TYPE_CHECKING:
     from seamark.context import Context
 
-# Most configs that can't work fail at once; some fail when the first rows are read.
+# Most invalid configs fail at once; some fail when the first rows are read.
 _STABLE_SECONDS = 3.0
-# No real request is done within this. Where a context says so, its servers are made up, and so is the time.
+# No real request completes within this time. A context with such a limit has simulated servers and a simulated clock.
 _MADE_UP_SECONDS = 1.0
 _STATES = ("", "RUNNING", "PAUSED", "STOPPED")
 _GLOB = frozenset("*?[")
 
 
 class ConnectorKind(SpecKind[DesiredConnector]):
-    """Connectors of spec files. `specs` reads them, because defaults, bases and `each` are about their configs."""
+    """Connectors of spec files. `specs` reads them, because defaults, bases and `each` apply to their configs."""
 
     section = "connectors"
     noun = "connector"
@@ -69,7 +70,7 @@ class ConnectorKind(SpecKind[DesiredConnector]):
         build_desired(wanted, tuple(context.connect))
 
     def plan(self, wanted: Sequence[DesiredConnector], request: SectionRequest) -> SectionPlan:
-        """Read each Connect cluster once, and compare it with what is declared."""
+        """Read each Connect cluster once, and compare it with the declarations."""
         setting = request.reads.use(CONNECTOR_SETTING)()
         desired = build_desired(wanted, setting.clusters.names)
         if request.prune and not desired:
@@ -78,14 +79,14 @@ class ConnectorKind(SpecKind[DesiredConnector]):
                 hint="say what shall go: seamark destroy -f PATH",
             )
         own = find_connectors(request.ownership)
-        # What a prune takes is known only when the clusters were read.
+        # What a prune deletes is known only after the Connect clusters are read.
         chosen = {*desired, *own} if request.prune else select_owners({*desired, *own}, request.names)
         readings = _read([*chosen, *(desired if request.prune else ())], setting.clusters, wanted=chosen)
         if request.prune:
             chosen = select_owners({*desired, *own, *readings.live}, request.names)
-        world = SnapshotEnvironment(setting.world, readings.connectors)
+        world = _open_snapshot(setting, readings)
         selected = {owner: connector for owner, connector in desired.items() if owner in chosen}
-        # A reference that is not allowed is not even looked up, which comparing does.
+        # The comparison resolves references, so those that are not allowed are rejected first.
         refuse_references(selected.values(), setting.context)
         changes = find_differences(selected, readings.live, world)
         _refuse_forbidden(changes, setting.context)
@@ -100,7 +101,7 @@ class ConnectorKind(SpecKind[DesiredConnector]):
         return draft.build((*changes, *going), wanted=desired.keys(), survey=survey, notes=notes)
 
     def destroy(self, wanted: Sequence[DesiredConnector], request: SectionRequest) -> SectionPlan:
-        """Delete every connector that is declared and there."""
+        """Delete every declared connector that exists."""
         setting = request.reads.use(CONNECTOR_SETTING)()
         desired = build_desired(wanted, setting.clusters.names)
         if not desired:
@@ -110,13 +111,13 @@ class ConnectorKind(SpecKind[DesiredConnector]):
         going = find_surplus(chosen, readings.live)
         if not request.adopt:
             _refuse_foreign(going, request.ownership)
-        world = SnapshotEnvironment(setting.world, readings.connectors)
+        world = _open_snapshot(setting, readings)
         survey = build_survey(readings, unchanged=(), known=desired.keys())
         draft = _Draft(setting, request, readings=readings, world=world)
         return draft.build(going, wanted=desired.keys(), survey=survey)
 
     def check_plan(self, planned: PlannedChange, part: SectionPlan, request: SectionRequest) -> tuple[str, ...]:
-        """Ask the plugins about the configs of a complete plan."""
+        """Validate the configs of a complete plan with their plugins."""
         if not request.validate or part.world is None:
             return ()
         return check_configs(planned.needs.configs, request.reads.use(CONNECTOR_SETTING)().clusters, part.world)
@@ -133,12 +134,12 @@ def find_connectors(ownership: OwnershipPort) -> dict[str, str]:
 def check_connectors(
     connectors: Iterable[DesiredConnector], context: Context, *, names: Sequence[str] = ()
 ) -> tuple[DesiredConnector, ...]:
-    """Return the connectors that are declared, each with its Connect cluster, checked against the policy.
+    """Return the declared connectors, each with its Connect cluster, checked against the policy.
 
-    No server is asked, and no secret is looked up.
+    No server is asked, and no secret is resolved.
 
     Raises:
-        RefusedError: a config breaks the policy.
+        RefusedError: A config violates the policy.
     """
     desired = build_desired(connectors, tuple(context.connect))
     chosen = select_owners(desired, names)
@@ -152,10 +153,10 @@ def check_connectors(
 
 
 def build_desired(connectors: Iterable[DesiredConnector], names: Sequence[str]) -> dict[str, DesiredConnector]:
-    """The connectors of a spec by CLUSTER/NAME. `names` are the Connect clusters of the context.
+    """Return the connectors of a spec by CLUSTER/NAME. `names` are the Connect clusters of the context.
 
     Raises:
-        UsageError: a Connect cluster is not known, or a name is there twice.
+        UsageError: A Connect cluster is unknown, or a name occurs twice.
     """
     found: dict[str, DesiredConnector] = {}
     for connector in connectors:
@@ -172,9 +173,9 @@ def build_desired(connectors: Iterable[DesiredConnector], names: Sequence[str]) 
 
 
 def select_owners(owners: Iterable[str], names: Sequence[str]) -> set[str]:
-    """Those of the owners that fit one of the names or globs; all of them without names.
+    """Return the owners that match one of the names or globs; all of them without names.
 
-    A plain name that fits nothing is an error: most likely it is misspelt.
+    A plain name that matches nothing raises: it is probably misspelled.
     """
     known = list(owners)
     if not names:
@@ -233,7 +234,7 @@ def _fits(owner: str, name: str) -> bool:
 
 
 def refuse_references(connectors: Iterable[DesiredConnector], context: Context) -> None:
-    """Refuse references that the policy does not allow, before anybody looks behind them."""
+    """Raise for references that the policy does not allow, before they are resolved."""
     found = [
         (connector.name, connector.cluster, violation, connector.config)
         for connector in connectors
@@ -246,9 +247,14 @@ def refuse_references(connectors: Iterable[DesiredConnector], context: Context) 
 
 
 def _read(owners: Iterable[str], clusters: Clusters, *, wanted: Collection[str]) -> Readings:
-    """Read the clusters of these owners. One that the context has no more can't be read, nor planned."""
+    """Read the Connect clusters of these owners. One that the context no longer has can't be read or planned."""
     names = [name for name in group_owners(owners) if name in clusters.names]
     return read_clusters(clusters, sorted(names, key=clusters.names.index), wanted=sorted(wanted))
+
+
+def _open_snapshot(setting: ConnectorSetting, readings: Readings) -> SnapshotEnvironment:
+    """Return what the steps read from: the connectors that were compared, without another request."""
+    return SnapshotEnvironment(setting.world, {CONNECT: ConnectSnapshots(setting.world, readings.connectors).open})
 
 
 def _refuse_forbidden(changes: Sequence[ConnectorDifference], context: Context) -> None:
@@ -262,7 +268,7 @@ def _refuse_forbidden(changes: Sequence[ConnectorDifference], context: Context) 
 def _leave_foreign(
     surplus: Sequence[ConnectorDifference], ownership: OwnershipPort
 ) -> tuple[tuple[ConnectorDifference, ...], tuple[str, ...]]:
-    """Return what may be deleted, and notes: never delete what another spec has by now."""
+    """Return what may be deleted, and notes: what another spec owns by now is never deleted."""
     if not surplus:
         return (), ()
     others = ownership.others()
@@ -275,7 +281,7 @@ def _leave_foreign(
 
 
 def _refuse_foreign(differences: Sequence[ConnectorDifference], ownership: OwnershipPort) -> None:
-    """Refuse to take a connector from another spec: each would put its own config back, again and again."""
+    """Raise for a connector that another spec owns: each would restore its own config, again and again."""
     if not differences:
         return
     others = ownership.others()
@@ -293,7 +299,7 @@ def _refuse_foreign(differences: Sequence[ConnectorDifference], ownership: Owner
 
 
 class _Draft:
-    """The connectors of one plan in the making."""
+    """The connectors of one plan while it is built."""
 
     def __init__(
         self, setting: ConnectorSetting, request: SectionRequest, *, readings: Readings, world: SnapshotEnvironment
@@ -316,7 +322,7 @@ class _Draft:
         survey: tuple[ClusterSurvey, ...],
         notes: tuple[str, ...] = (),
     ) -> SectionPlan:
-        """Return the actions that end these differences. `wanted` is what the whole spec declares."""
+        """Return the actions that remove these differences. `wanted` is what the whole spec declares."""
         self._check_states(differences)
         applied = self._ownership.read_applied(difference.owner for difference in differences)
         drifts = self._find_drifts(differences, applied)
@@ -338,14 +344,14 @@ class _Draft:
         )
 
     def _find_gone(self, wanted: Collection[str]) -> Iterator[str]:
-        """Yield what the spec owned and what isn't there: unless it is declared, the spec owns it no longer."""
+        """Yield what the spec owned and what no longer exists: unless it is declared, the spec owns it no longer."""
         for owner in find_connectors(self._ownership):
             is_read = split_owner(owner)[0] in self._readings.connectors
             if owner not in wanted and owner not in self._readings.live and is_read:
                 yield owner
 
     def _build_action(self, difference: ConnectorDifference, applied: Mapping[str, object] | None) -> ApplyConnector:
-        # What the spec once gave as a reference is a secret, even where its key doesn't say so.
+        # A value that the spec once had as a reference is a secret, even if its key doesn't indicate it.
         secret = find_sealed(_config_of(applied))
         if difference.wanted is None:
             return ApplyConnector(difference.cluster, difference.name, None, secret=secret)

@@ -1,4 +1,4 @@
-"""A connector comes, changes, and goes."""
+"""Steps that create, change and delete a connector."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from seamark.changes.images import (
     is_sealed,
     reveal_config,
 )
-from seamark.changes.step import SETTLE_SECONDS, CanNotUndo, Intent, Observed, Step, step_kind
+from seamark.changes.step import SETTLE_SECONDS, CanNotUndo, ConnectorSubject, Intent, Observed, Step, step_kind
 from seamark.connect.api import CONNECT
 from seamark.connect.model import Connector
 from seamark.connectors.read import (
@@ -50,23 +50,17 @@ from seamark.report.words import render_count
 
 
 @dataclass(frozen=True, slots=True)
-class EditConfig(Step):
-    """What the steps share that change some keys. None takes a key out.
+class EditConfig(ConnectorSubject, Step):
+    """The common part of steps that change some keys. None removes a key.
 
-    The connector should be stopped: from 3.9 on Connect restarts tasks for a key that is not theirs, before it does
-    not.
+    The connector should be stopped: from 3.9 on Connect restarts tasks even for a key that is not theirs, earlier
+    versions don't.
     """
 
     aspect: ClassVar[str] = "config"
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
-    cluster: str
-    name: str
     values: Mapping[str, str | None]
-
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
 
     def intend(self, world: Environment) -> Intent:
         self.refuse_keys()
@@ -79,7 +73,7 @@ class EditConfig(Step):
         config = read_within_deadline(world, self.subject, lambda: read_config(world, self.cluster, self.name))
         if config is None:
             raise RefusedError(f"{self.subject} is not there", hint="seamark connectors list shows what is there")
-        # The journal holds no secrets, so the rest is sent as it is read now; it must be what was seen.
+        # The journal contains no secrets, so the other keys are sent as they are read now; they must match the image.
         image = build_config_image(config, world, cluster=self.cluster)
         if intent.before is None or not is_same_image(image, intent.before["config"], world):
             raise RefusedError(f"{self.subject} was changed a moment ago by somebody else; nothing was sent")
@@ -89,10 +83,10 @@ class EditConfig(Step):
         return compare_config(read_config_image(world, self.cluster, self.name, secret=()), intent, world)
 
     def refuse_keys(self) -> None:
-        """Refuse keys that this step must not touch."""
+        """Raise for keys that this step must not change."""
 
     def _check_types(self, world: Environment, image: Mapping[str, Any]) -> None:
-        """Refuse keys that the connector's plugins type as PASSWORD: a step holds its values in clear."""
+        """Raise for keys that the connector's plugins type as PASSWORD: a step contains its values in clear text."""
         plain = {key: value for key, value in self._merge(image).items() if isinstance(value, str)}
         if secret := sorted(find_typed(world, self.cluster, plain).intersection(self.values)):
             raise RefusedError(
@@ -102,7 +96,7 @@ class EditConfig(Step):
             )
 
     def find_former(self, intent: Intent) -> dict[str, str | None] | CanNotUndo:
-        """Return the values that the keys had before, as far as the journal holds them."""
+        """Return the previous values of the keys, as far as the journal contains them."""
         before: Mapping[str, Any] = (intent.before or {}).get("config", {})
         former = {key: before.get(key) for key in self.values}
         if lost := [key for key, value in former.items() if is_sealed(value)]:
@@ -110,7 +104,7 @@ class EditConfig(Step):
         return former
 
     def say_values(self) -> str:
-        """The values in words."""
+        """Format the values."""
         return ", ".join(f"no {key}" if value is None else f"{key}={value}" for key, value in self.values.items())
 
     def _merge(self, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,22 +113,15 @@ class EditConfig(Step):
 
 
 LEFTOVERS: Port[Callable[[str, str], tuple[str, ...]]] = Port("leftovers")
-"""Tells for a Connect cluster and a connector what stays behind when the connector is deleted."""
+"""Returns for a Connect cluster and a connector what remains when the connector is deleted."""
 
 PLUGIN_TYPES: Port[Callable[[str, str], ConnectorType]] = Port("plugin types")
-"""Tells for a Connect cluster and a plugin's class whether its connectors are sources or sinks."""
+"""Returns for a Connect cluster and a plugin's class whether its connectors are sources or sinks."""
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectorAction(StandaloneStep):
+class ConnectorAction(ConnectorSubject, StandaloneStep):
     """A step on one connector."""
-
-    cluster: str
-    name: str
-
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
 
     @classmethod
     def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[StepSeen]:
@@ -158,7 +145,7 @@ class ConnectorAction(StandaloneStep):
         return ()
 
     def see(self, reads: Reads) -> StepSeen:
-        """Return what the step finds, the connector's locks and its tasks."""
+        """Return what the step expects, the connector's locks and its tasks."""
         found = find_connector(reads, self.cluster, self.name)
         tasks = 0 if found is None or found.status is None else len(found.status.tasks)
         return StepSeen(
@@ -169,7 +156,7 @@ class ConnectorAction(StandaloneStep):
 def find_locks(
     reads: Reads, cluster: str, name: str, present: Connector | None, written: Sequence[Mapping[str, str]]
 ) -> frozenset[str]:
-    """Return the locks of a connector with the config that it has and those that are written."""
+    """Return the locks of a connector for its current config and those that are written."""
     configs = [*([] if present is None else [present.config]), *written]
     if present is not None:
         kind = present.type
@@ -180,7 +167,7 @@ def find_locks(
 
 
 def find_connector(reads: Reads, cluster: str, name: str) -> Connector | None:
-    """Return a connector with its status; None where there is none of that name."""
+    """Return a connector with its status; None if it does not exist."""
     try:
         return reads.world.use(CONNECT)(cluster).read_connector(name)
     except NotFoundError:
@@ -188,7 +175,7 @@ def find_connector(reads: Reads, cluster: str, name: str) -> Connector | None:
 
 
 def say_tasks(tasks: int, one: str, many: str) -> str:
-    """Return what becomes of running tasks: `3 tasks end`."""
+    """Format what happens to running tasks: `3 tasks end`."""
     return f"{render_count(tasks, 'task')} {one if tasks == 1 else many}" if tasks else "no task runs now"
 
 
@@ -208,14 +195,14 @@ def build_config_fields(intent: Intent) -> tuple[FieldChange, ...]:
 
 
 def show_value(key: str, value: Any) -> str | None:
-    """A value of an image as people may see it; None where there is none."""
+    """Format a value of an image for display; None if there is none."""
     if value is None:
         return None
     return MASK if is_sealed(value) else mask_value(key, str(value))
 
 
 def is_hidden(key: str, value: Any) -> bool:
-    """Whether people may not see a value of an image."""
+    """Return whether a value of an image must not be displayed."""
     return is_sealed(value) or (value is not None and is_sensitive(key) and mask_value(key, str(value)) == MASK)
 
 
@@ -224,7 +211,7 @@ def _find_config(image: Any) -> Mapping[str, Any]:
     return found
 
 
-# What is read before a request is sent counts as time of the act; as long as `ChangeTiming.begin_seconds`, which knows.
+# Reads before a request count toward the step's time; as long as `ChangeTiming.begin_seconds`, its definition.
 _READ_SECONDS = 5.0
 
 
@@ -233,7 +220,7 @@ _READ_SECONDS = 5.0
 @step_kind("create-connector")
 @dataclass(frozen=True, slots=True)
 class CreateConnector(ConnectorAction):
-    """A connector that is not there yet is created. `secret` are keys that hold secrets, though their names don't say.
+    """Create a connector that does not exist yet. `secret` are keys with secrets that their names don't indicate.
 
     The same field of the other steps of this module makes their images comparable.
     """
@@ -286,7 +273,7 @@ class CreateConnector(ConnectorAction):
         seen = compare_config(image, intent, world)
         if seen is not Observed.AFTER:
             return seen
-        # Until the status is there, nobody could tell what state a step after this one finds.
+        # Until there is a status, the state that a later step expects is unknown.
         return Observed.BETWEEN if read_status(world, self.cluster, self.name) is None else Observed.AFTER
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
@@ -301,10 +288,10 @@ class CreateConnector(ConnectorAction):
 @step_kind("put-config")
 @dataclass(frozen=True, slots=True)
 class PutConfig(ConnectorAction):
-    """A connector's config is replaced. The values of `keep` stay as Connect holds them.
+    """Replace a connector's config. The values of `keep` stay as Connect has them.
 
-    `hidden` are keys of the config whose literal values no plan may hold, though neither their names nor their looks
-    say so: what was given as a reference before.
+    `hidden` are keys of the config whose literal values no plan may contain, although neither their names nor their
+    format indicate it: values that were references before.
     """
 
     aspect: ClassVar[str] = "config"
@@ -315,7 +302,7 @@ class PutConfig(ConnectorAction):
     config: Annotated[Mapping[str, str], SecretConfig(hidden="hidden")] = field(repr=False)
     keep: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()
-    # A plan doesn't hold it: there, the values are masked already.
+    # Not stored in a plan, where the values are already masked.
     hidden: Annotated[tuple[str, ...], Transient()] = ()
 
     def describe(self) -> str:
@@ -375,7 +362,7 @@ class PutConfig(ConnectorAction):
         return {key: image[key] for key in self.keep}
 
     def _read_kept(self, world: Environment, intent: Intent) -> dict[str, str]:
-        """The kept values, in clear. The journal does not hold them, so they are read at the last moment."""
+        """Read the kept values in clear text directly before the request: the journal does not contain them."""
         began_at = world.clock.now()
         present = world.use(CONNECT)(self.cluster).read_config(self.name)
         held = {key: value for key, value in present.items() if key != "name"}
@@ -392,7 +379,7 @@ class PutConfig(ConnectorAction):
 @step_kind("delete-connector")
 @dataclass(frozen=True, slots=True)
 class DeleteConnector(ConnectorAction):
-    """A connector is deleted. Its offsets or its group stay behind; Connect never removes them."""
+    """Delete a connector. Its offsets or its group remain; Connect never removes them."""
 
     aspect: ClassVar[str] = "config"
     declares: ClassVar[bool] = True
@@ -425,13 +412,12 @@ class DeleteConnector(ConnectorAction):
         return Intent(before=before, after=None, extra={"state": state})
 
     def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
         world.use(CONNECT)(self.cluster).delete_connector(self.name)
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
         seen = compare_config(read_config_image(world, self.cluster, self.name, secret=self.secret), intent, world)
         if seen is Observed.AFTER and read_status(world, self.cluster, self.name) is not None:
-            # The status outlives the config for a moment; a create in that moment would mix old and new tasks.
+            # The status outlives the config for a short time; a create during that time would mix old and new tasks.
             return Observed.BETWEEN
         return seen
 

@@ -1,4 +1,4 @@
-"""Connectors: the listing, and one in detail."""
+"""Views of connectors: the list, and one in detail."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ HEAL_LISTING: Listing[HealedConnector] = Listing(
 def build_heal_view(
     connectors: Sequence[HealedConnector], failures: Mapping[str, SeamarkError]
 ) -> View[HealedConnector]:
-    """The connectors that had failed; none is a good answer."""
+    """Build the view of connectors that had failed; an empty list is valid."""
     return View(
         HEAL_LISTING,
         connectors,
@@ -96,27 +96,27 @@ _WORST_FIRST = (
 
 
 def render_health(health: Health) -> str:
-    """Symbol and word: `✓ HEALTHY`."""
+    """Format a symbol and the health: `✓ HEALTHY`."""
     return f"{_HEALTH[health][0]} {health}"
 
 
 def style_health(health: Health) -> Style:
-    """The style that goes with the word."""
+    """Return the style of a health value."""
     return _HEALTH[health][1]
 
 
 def render_state(state: State) -> str:
-    """Symbol and word of one connector or task: `✗ FAILED`."""
+    """Format a symbol and the state of a connector or task: `✗ FAILED`."""
     return f"{_HEALTH[_STATE[state]][0]} {state}"
 
 
 def style_state(state: State) -> Style:
-    """The style that goes with the word."""
+    """Return the style of a state."""
     return style_health(_STATE[state])
 
 
 def build_health_spans(counts: Mapping[Health, int]) -> list[Span]:
-    """Counts by word, worst first: `✗ 2 UNHEALTHY  ✓ 14 HEALTHY`."""
+    """Format counts by health, worst first: `✗ 2 UNHEALTHY  ✓ 14 HEALTHY`."""
     return [
         Span(f"{_HEALTH[health][0]} {counts[health]} {health}", style_health(health))
         for health in _WORST_FIRST
@@ -212,7 +212,7 @@ TASKS: Listing[Task] = Listing(
 
 
 def build_connectors_view(connectors: Sequence[Connector], failures: Mapping[str, SeamarkError]) -> View[Connector]:
-    """Connectors, and what could not be read."""
+    """Build the view of connectors, and of what could not be read."""
     return View(
         CONNECTOR_LISTING,
         connectors,
@@ -222,7 +222,7 @@ def build_connectors_view(connectors: Sequence[Connector], failures: Mapping[str
 
 
 def build_connector_view(connector: Connector) -> View[Connector]:
-    """One connector with its tasks, their errors and its config."""
+    """Build the view of one connector with its tasks, their errors and its config."""
     return View(
         CONNECTOR_LISTING,
         (connector,),
@@ -233,7 +233,7 @@ def build_connector_view(connector: Connector) -> View[Connector]:
 
 
 def build_heading(connector: Connector, *more: str) -> Line:
-    """Who this is: `orders-sink · game · sink · ✓ HEALTHY`."""
+    """Build the heading: `orders-sink · game · sink · ✓ HEALTHY`."""
     health = _health(connector)
     spans = [
         Span(connector.name, Style.STRONG),

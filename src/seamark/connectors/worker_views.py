@@ -1,4 +1,4 @@
-"""Plugins: the listing."""
+"""Views of plugins, loggers and workers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOGGER_LISTING: Listing[FleetLogger] = Listing(
 
 
 def build_loggers_view(loggers: Sequence[FleetLogger], reading: Reading[FleetLogger]) -> View[FleetLogger]:
-    """Loggers, and the workers that did not answer."""
+    """Build the view of loggers, and of the workers that did not respond."""
     return View(
         LOGGER_LISTING,
         loggers,
@@ -79,7 +79,7 @@ PLUGIN_LISTING: Listing[FleetPlugin] = Listing(
 
 
 def build_plugins_view(plugins: Sequence[FleetPlugin], reading: Reading[FleetPlugin]) -> View[FleetPlugin]:
-    """Plugins, and the workers that did not answer."""
+    """Build the view of plugins, and of the workers that did not respond."""
     return View(
         PLUGIN_LISTING,
         plugins,
@@ -120,7 +120,7 @@ WORKER_LISTING: Listing[Worker] = Listing(
 
 
 def build_workers_view(reading: Reading[Worker]) -> View[Worker]:
-    """Workers, and the clusters none of whose workers could be asked."""
+    """Build the view of workers, and of the Connect clusters none of whose workers responded."""
     return View(
         WORKER_LISTING,
         reading.items,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from seamark.connect.api import ConnectPort
 from seamark.connect.clusters import Clusters
@@ -16,10 +17,12 @@ from seamark.errors import SeamarkError
 
 
 def read_fleet_plugins(clusters: Clusters, *, cluster: str | None = None) -> Reading[FleetPlugin]:
-    """The connector plugins of every worker. One that does not answer is in `failures`, as `CLUSTER URL`."""
+    """Read the connector plugins of every worker. One that does not respond is in `failures`, as `CLUSTER URL`."""
     names = clusters.names if cluster is None else (clusters.settings(cluster).name,)
     places = {f"{name} {url}": (name, url) for name in names for url in clusters.settings(name).urls}
-    answers = fan_out({place: _bind(clusters.client(name), url) for place, (name, url) in places.items()})
+    answers = fan_out(
+        {place: partial(clusters.client(name).read_plugins, url) for place, (name, url) in places.items()}
+    )
     told: dict[str, dict[str, tuple[Plugin, ...]]] = {}
     for place, plugins in answers.results.items():
         name, url = places[place]
@@ -31,11 +34,7 @@ def read_fleet_plugins(clusters: Clusters, *, cluster: str | None = None) -> Rea
     )
 
 
-def _bind(client: ConnectPort, url: str) -> Callable[[], tuple[Plugin, ...]]:
-    return lambda: client.read_plugins(url)
-
-
-# A task in one of these states runs nowhere; the worker it names is where it was.
+# A task in one of these states runs nowhere; its worker ID is that of the last worker.
 _NOWHERE = frozenset({State.UNASSIGNED, State.DESTROYED})
 
 
@@ -46,27 +45,27 @@ class Workers:
         self._clusters = clusters
 
     def all(self) -> Reading[Worker]:
-        """All workers. One that does not answer is an item with its `error`, not a failure."""
+        """Return all workers. One that does not respond is an item with its `error`, not a failure."""
         answers = self._clusters.ask(read_workers)
         items = tuple(worker for workers in answers.results.values() for worker in workers)
         return Reading(items=items, failures=answers.failures)
 
 
 def read_workers(client: ConnectPort) -> tuple[Worker, ...]:
-    """The workers of one cluster with their counts."""
+    """Read the workers of one Connect cluster with their counts."""
     workers = client.read_workers()
     if not any(worker.is_up for worker in workers):
         return workers
     try:
         connectors = client.read_connectors()
     except SeamarkError:
-        # The counts are an extra. Who is up is what was asked for.
+        # The counts are optional; which workers are up is what was requested.
         return workers
     return count_work(workers, connectors)
 
 
 def count_work(workers: Iterable[Worker], connectors: Iterable[Connector]) -> tuple[Worker, ...]:
-    """The workers with the number of connectors and tasks that name them in their states."""
+    """Return the workers with the number of connectors and tasks whose states name them."""
     workers = tuple(workers)
     by_connector, by_task = count_by_worker_id(connectors)
     ids = match_worker_ids(workers, seen=set(by_connector) | set(by_task))
@@ -79,11 +78,11 @@ def count_work(workers: Iterable[Worker], connectors: Iterable[Connector]) -> tu
 
 
 def match_worker_ids(workers: Iterable[Worker], *, seen: set[str]) -> dict[str, str]:
-    """The worker id (its advertised host:port) of each url.
+    """Return the worker ID (its advertised host:port) of each URL.
 
-    A url whose host:port no state names is matched only where one such url and one such id are
-    left: then they can only be the same worker. A worker that is up and idle has no id in any
-    state; it keeps its own address, and its counts are zero, where all ids are accounted for.
+    A URL whose host:port no state names is matched only if one such URL and one such ID are left, because they can only
+    be the same worker. A worker that is up and idle has no ID in any state; it keeps its own address, and its counts
+    are zero, if all IDs are accounted for.
     """
     up = [worker.url for worker in workers if worker.is_up]
     ids = {url: build_worker_id(url) for url in up if build_worker_id(url) in seen}
@@ -97,7 +96,7 @@ def match_worker_ids(workers: Iterable[Worker], *, seen: set[str]) -> dict[str, 
 
 
 def count_by_worker_id(connectors: Iterable[Connector]) -> tuple[Counter[str], Counter[str]]:
-    """How many connectors and how many tasks name each worker id."""
+    """Return the number of connectors and of tasks for each worker ID."""
     by_connector: Counter[str] = Counter()
     by_task: Counter[str] = Counter()
     for connector in connectors:

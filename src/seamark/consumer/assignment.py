@@ -23,11 +23,11 @@ class PartitionState:
     entry: LedgerEntry
     position: int
     saved: LedgerEntry | None = None
-    # Where the caller wants to go on, whatever the ledger says.
+    # Where the caller wants to resume, whatever the ledger contains.
     sought: int | None = None
-    # Whether the ledger has that place if the last save was committed, now or later.
+    # Whether the ledger has that offset if the last save was committed, now or later.
     is_sought_saved: bool = False
-    # Whether the client reads on from `position`. If not, or if nobody knows, it must be sent there.
+    # Whether the client reads on from `position`. If not, or if that is unknown, the client must seek.
     is_placed: bool = False
 
     @property
@@ -51,13 +51,13 @@ class PartitionState:
         return self.entry.next_offset if self.sought is None else self.sought
 
     def seek(self, offset: int) -> None:
-        """The caller wants to go on there."""
+        """Record the offset from which the caller wants to resume."""
         self.sought = self.position = offset
         # No save of before has it.
         self.is_sought_saved = self.is_placed = False
 
     def save(self, saved: LedgerEntry) -> None:
-        """What was given, and where the caller wants to go on, is in a transaction."""
+        """Record that a transaction contains the records that were returned, and the offset that was sought."""
         self.saved, self.is_sought_saved = saved, True
 
 
@@ -102,7 +102,7 @@ class Assignment:
         return True
 
     def take_back(self) -> None:
-        """What the client gave last did not reach the caller, and may be lost on the way: all is to be read again."""
+        """Rewind to the start: the last records of the client didn't reach the caller, and may be lost."""
         for held in self._held.values():
             held.position, held.is_placed = held.start, False
 
@@ -125,7 +125,7 @@ _LOCK_SECONDS = 10
 
 
 class LedgerSession:
-    """Claims partitions and looks at them. The connection is opened when it is needed, and anew where it broke."""
+    """Claims partitions and reads them. The connection is opened on first use, and reopened after a failure."""
 
     def __init__(self, ledger: Ledger, connect: Callable[[], Any]) -> None:
         self._ledger = ledger
@@ -139,7 +139,7 @@ class LedgerSession:
             return self._ledger.read(runner)
 
     def claim(self, entry: LedgerEntry, *, find_start: Callable[[], int]) -> LedgerEntry:
-        """Take a partition. One that has no entry gets one, with where it shall begin."""
+        """Claim a partition. A partition without an entry gets one, at the offset where reading begins."""
         # In a transaction of its own, so that an entry of another format version is refused before any row is locked.
         self.read()
         with self._transaction() as runner:
@@ -175,13 +175,13 @@ class LedgerSession:
             yield runner
             self._connection.commit()
         except BaseException:
-            # Nobody knows the state of a connection that failed; the next use opens another.
+            # The state of a connection that failed is unknown; the next use opens another.
             broken, self._connection = self._connection, None
             broken.close()
             raise
 
     def _create(self, runner: Runner) -> None:
-        """Make the table, unless it is there: to make one may take a right that nobody needs afterwards."""
+        """Create the table if it doesn't exist: creating needs a privilege that later calls don't need."""
         if self._is_created or self._is_readable(runner):
             return
         try:

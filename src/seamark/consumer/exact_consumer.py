@@ -1,8 +1,8 @@
 """A consumer whose offsets stand in the user's database, and move in the transaction of the user's rows.
 
-The ledger is the only truth. Each call of `consume` looks first whether the last transaction was committed, and goes on
-from where the ledger stands: records that were given and not saved come again. Kafka's own group gets the offsets as
-well, for those who watch lag; nobody reads them from there, except for the first start.
+The ledger is the only source of offsets. Each call of `consume` checks first whether the last transaction was
+committed, and resumes from the ledger's offsets: records that were returned and not saved are returned once more. The
+offsets are also committed to Kafka's group, to make lag visible; they are read from there on the first start only.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class KafkaMetadata:
         self._known: dict[TopicPartition, int] = {}
 
     def read_topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """The ids of topics: one that was made anew has another."""
+        """Read the IDs of topics: a recreated topic has another ID."""
         if not topics:
             return {}
         with TopicAdmin(self._config) as admin:
@@ -83,9 +83,9 @@ class KafkaMetadata:
         return self.read_bounds(spot)[_EDGES[self._reset]]
 
     def mirror(self, offsets: Iterable[tuple[TopicPartition, int]], *, is_last: bool) -> None:
-        """Commit the ledger's offsets to the group, where they have moved. That is for watching: a failure is told.
+        """Commit the ledger's offsets to the group, where they have moved. They only show lag: a failure is logged.
 
-        The last time also those whose answer has not come.
+        The last call repeats those that the group has not acknowledged.
         """
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
@@ -104,7 +104,7 @@ class KafkaMetadata:
             self.note_commit(None, done)
 
     def note_commit(self, error: Any, partitions: Iterable[Any] | None) -> None:
-        """The group has answered. What it did not take is told again."""
+        """Handle the answer to a commit. Offsets that the group rejected are committed with the next call."""
         for one in partitions or ():
             spot = (one.topic, one.partition)
             failure = one.error if error is None else error
@@ -115,7 +115,7 @@ class KafkaMetadata:
                 self._told.pop(spot, None)
 
     def judge(self, error: Any) -> None:
-        """Raise an error of the client's that does not pass by itself."""
+        """Raise an error of the client that retries don't resolve."""
         if error.name() in _GONE:
             raise RejectedError(
                 "records that the ledger has not seen are gone from the topic",
@@ -137,7 +137,7 @@ _OURS = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "isolation.level": "read_committed",
-    # Where the ledger stands and the topic no longer is, records are lost, and somebody must know.
+    # If the topic no longer has the ledger's offset, records are lost, and the caller must learn of it.
     "auto.offset.reset": "error",
 }
 # Partitions that were given are claimed between two of these.
@@ -185,7 +185,7 @@ class ExactConsumer:
         self._kafka = KafkaMetadata(config, self._client)
         self._holdings = Assignment()
         self._waiting: dict[TopicPartition, None] = {}
-        # What the group says is ours, and what of it another process has claimed, until when it is left alone.
+        # The assigned partitions, and those of them that another process has claimed, with the end of their pause.
         self._given: set[TopicPartition] = set()
         self._taken: dict[TopicPartition, float] = {}
 
@@ -215,7 +215,7 @@ class ExactConsumer:
     def consume(self, count: int = 500, timeout: float = 1.0) -> list[Any]:
         """Up to so many records, as soon as there are some; confluent-kafka's own messages.
 
-        Those that were given by the call before and not saved come again.
+        Records that the previous call returned and that were not saved are returned once more.
         """
         self._settle()
         deadline = time.monotonic() + timeout
@@ -256,18 +256,18 @@ class ExactConsumer:
         return self._house.read().get(entry.key, entry).next_offset
 
     def seek(self, spot: TopicPartition, offset: int) -> None:
-        """Go on elsewhere. The ledger follows with the next save."""
+        """Resume from another offset. The ledger follows with the next save."""
         if offset < 0:
             raise UsageError(f"{offset} is not an offset", hint="seek_to_beginning() and seek_to_end() find the edges")
         self._holdings.find(spot).seek(offset)
         self._send(spot)
 
     def seek_to_beginning(self, spot: TopicPartition) -> None:
-        """Go on with the first record there is."""
+        """Resume from the first record of a partition."""
         self.seek(spot, self._kafka.read_bounds(spot)[0])
 
     def seek_to_end(self, spot: TopicPartition) -> None:
-        """Go on with the next record that comes."""
+        """Resume after the last record of a partition."""
         self.seek(spot, self._kafka.read_bounds(spot)[1])
 
     def close(self) -> None:
@@ -299,12 +299,12 @@ class ExactConsumer:
         try:
             held.save(self._ledger.move(runner, held.entry, to=held.position))
         except FencedError:
-            # Also where nothing was read of it, the next consume shall look.
+            # Even if nothing was read of it, the next consume must check the ledger.
             held.is_placed = False
             raise
 
     def _give_up(self, spot: TopicPartition) -> None:
-        """Somebody has claimed a partition. The group will say so, or it is ours to claim again."""
+        """Drop a partition that another process has claimed. Either the group reassigns it, or it is claimed again."""
         self._holdings.drop([spot])
         if spot in self._given:
             self._taken[spot] = time.monotonic() + _AGAIN_SECONDS
@@ -323,7 +323,7 @@ class ExactConsumer:
                 self._waiting[spot] = None
 
     def _claim_waiting(self) -> None:
-        """Claim what the group has given. It can't be taken away meanwhile: that is told within the client's calls."""
+        """Claim the assigned partitions. None is revoked meanwhile: the client reports that within its own calls."""
         claimed: list[TopicPartition] = []
         try:
             ids = self._kafka.read_topic_ids({topic for topic, _ in self._waiting})
@@ -340,7 +340,7 @@ class ExactConsumer:
                 self._place(claimed)
 
     def _poll(self, count: int, seconds: float) -> list[Any]:
-        """What the client has. Where that fails, nothing of it was given: what came along with an error comes again."""
+        """Poll the client. If that fails, no record was returned: those that came with the error are fetched later."""
         try:
             found = self._client.consume(count, seconds)
             self._wait_again()
@@ -374,7 +374,7 @@ class ExactConsumer:
         self._mirror(is_last=True)
 
     def _on_assign(self, client: Any, partitions: list[Any]) -> None:
-        # Only noted: claiming asks a database, and whoever calls consume shall hear of its errors.
+        # Only recorded: a claim accesses a database, and its errors must reach the caller of `consume`.
         spots = [(one.topic, one.partition) for one in partitions]
         self._given.update(spots)
         for spot in spots:
@@ -406,7 +406,7 @@ class ExactConsumer:
     def _place(self, spots: Sequence[TopicPartition]) -> None:
         """Have the client read these partitions, each from its position."""
         if not self._is_cooperative:
-            # One call for all that are held: who reads already goes on where it is.
+            # One call for all that are held: partitions that are already being read continue where they are.
             spots = [spot for spot, _ in self._holdings]
         held = {spot: self._holdings.find(spot) for spot in spots}
         placed = [spell_spot(spot, one.position) for spot, one in held.items()]
@@ -420,7 +420,7 @@ class ExactConsumer:
             one.is_placed = True
 
     def _send(self, spot: TopicPartition) -> None:
-        """Have the client go on from a partition's position."""
+        """Make the client resume from a partition's position."""
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         held = self._holdings.find(spot)

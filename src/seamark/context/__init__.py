@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from seamark.core import build_lazy_names
 
 if TYPE_CHECKING:
     from seamark.context.context import ConnectSettings, Context, DatabaseSettings, KafkaSettings
@@ -56,13 +58,5 @@ _LAZY = {
     "add_context": "seamark.context.writing",
     "use_context": "seamark.context.writing",
 }
-
-
-def __getattr__(name: str) -> Any:
-    # `seamark --help` names these and needs none of them: twenty dataclasses are 50 ms of start-up.
-    if name not in _LAZY:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    from importlib import import_module  # noqa: PLC0415
-
-    return getattr(import_module(_LAZY[name]), name)
+# `seamark --help` names these and needs none of them: twenty dataclasses are 50 ms of start-up.
+__getattr__ = build_lazy_names(__name__, _LAZY)

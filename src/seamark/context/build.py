@@ -151,16 +151,10 @@ def _read_path(value: Value, home: Path | None) -> Path:
 DATABASES = "databases"
 
 
-@dataclass(frozen=True, slots=True)
-class DatabasePart:
-    """The databases with the values they were made of."""
-
-    databases: Mapping[str, DatabaseSettings] = field(default_factory=dict)
-    values: tuple[Value, ...] = ()
-
-
-def build_databases(names: list[str], own: Mapping[KeyPath, Value], *, lookup: Lookup) -> DatabasePart:
-    """The databases of those names. `own` are the values of the context."""
+def build_databases(
+    names: list[str], own: Mapping[KeyPath, Value], *, lookup: Lookup
+) -> tuple[dict[str, DatabaseSettings], list[Value]]:
+    """The databases of those names, and the values they were made of. `own` are the values of the context."""
     found: dict[str, DatabaseSettings] = {}
     shown: list[Value] = []
     for name in names:
@@ -170,7 +164,7 @@ def build_databases(names: list[str], own: Mapping[KeyPath, Value], *, lookup: L
                 raise lookup.build_missing(f"{DATABASES}.{name}.{key}")
         found[name] = DatabaseSettings(name, _read_jdbc_url(values["jdbc_url"]), values["dsn"].as_secret())
         shown += values.values()
-    return DatabasePart(found, tuple(shown))
+    return found, shown
 
 
 def _read_jdbc_url(value: Value) -> str:
@@ -189,16 +183,10 @@ _REGION = re.compile(r"[a-z0-9-]{1,40}")
 _SCHEMES = ("s3://", "s3a://", "file:///", "/")
 
 
-@dataclass(frozen=True, slots=True)
-class LakePart:
-    """The lakes with the values they were made of."""
-
-    lakes: Mapping[str, LakeSettings] = field(default_factory=dict)
-    values: tuple[Value, ...] = ()
-
-
-def build_lakes(names: list[str], own: Mapping[KeyPath, Value], *, lookup: Lookup) -> LakePart:
-    """The lakes of those names. `own` are the values of the context."""
+def build_lakes(
+    names: list[str], own: Mapping[KeyPath, Value], *, lookup: Lookup
+) -> tuple[dict[str, LakeSettings], list[Value]]:
+    """The lakes of those names, and the values they were made of. `own` are the values of the context."""
     found: dict[str, LakeSettings] = {}
     shown: list[Value] = []
     for name in names:
@@ -219,7 +207,7 @@ def build_lakes(names: list[str], own: Mapping[KeyPath, Value], *, lookup: Looku
             **secrets,
         )
         shown += values.values()
-    return LakePart(found, tuple(shown))
+    return found, shown
 
 
 def _read_region(value: Value) -> str:
@@ -280,10 +268,12 @@ def build_context(
         for path in merged.sections
         if path[:3] == (*root, "connect")
     ]
-    databases = build_databases(
+    databases, database_values = build_databases(
         [path[3] for path in merged.sections if path[:3] == (*root, DATABASES)], own, lookup=lookup
     )
-    lakes = build_lakes([path[3] for path in merged.sections if path[:3] == (*root, LAKES)], own, lookup=lookup)
+    lakes, lake_values = build_lakes(
+        [path[3] for path in merged.sections if path[:3] == (*root, LAKES)], own, lookup=lookup
+    )
     roles = build_roles(root, layers=layers)
     urls = {cluster.settings.name: own["connect", cluster.settings.name, "urls"].origin for cluster in clusters}
     policies = build_policies(root, urls, layers=layers)
@@ -294,10 +284,10 @@ def build_context(
     for cluster in clusters:
         credentials += check_connect_trust(cluster.values)
     check_insecure_trust(flags["insecure"], credentials)
-    for part in databases.databases:
-        check_database_trust(_pick(databases.values, part), environ=surroundings.environ, home=surroundings.home)
-    for part in lakes.lakes:
-        check_lake_trust(_pick(lakes.values, part))
+    for part in databases:
+        check_database_trust(_pick(database_values, part), environ=surroundings.environ, home=surroundings.home)
+    for part in lakes:
+        check_lake_trust(_pick(lake_values, part))
     _check_transport(kafka, is_allowed=insecure)
     has_brokers = "bootstrap.servers" in kafka
     journal = build_journal(name, own, surroundings=surroundings, has_brokers=has_brokers)
@@ -322,14 +312,14 @@ def build_context(
         verify=verify,
         policy=policies.policy,
         cluster_policies=policies.clusters,
-        databases=databases.databases,
-        lakes=lakes.lakes,
+        databases=databases,
+        lakes=lakes,
         values=(
             *_order_values(
                 (Value("context", name, chosen_by), *flags.values(), *journal.values, verify_value), kafka, clusters
             ),
-            *databases.values,
-            *lakes.values,
+            *database_values,
+            *lake_values,
             *policies.values,
             *roles.values,
         ),

@@ -83,7 +83,7 @@ def _render(old: str, edit: FileEdit) -> str:
 
     yaml = YAML(typ="rt")
     yaml.preserve_quotes = True
-    # No line is folded: a changed line break is a changed line in somebody's review.
+    # No line is folded: a changed line break would appear as a changed line in a review.
     yaml.width = 1 << 20
     yaml.indent(mapping=2, sequence=4, offset=2)
     root = yaml.load(old) if old.strip() else None

@@ -166,7 +166,7 @@ def _invalid(key: str, origins: Mapping[str, str], message: str, *, hint: str) -
     )
 
 
-# Named alike by both, and of use to whoever only reads.
+# Both clients use the same name, and a client that only reads needs them.
 _SAME = (
     "bootstrap.servers",
     "client.id",
@@ -181,7 +181,7 @@ _SAME = (
 )
 _PEM = "PEM"
 _UNSAFE = "enable.ssl.certificate.verification"
-# A certificate and its chain; anything larger is no such file.
+# A certificate and its chain fit; a larger file is something else.
 _MOST_BYTES = 1 << 20
 
 

@@ -2,7 +2,7 @@
 
 The names are librdkafka's (its CONFIGURATION.md, those for producers and consumers alike) and
 the Java client's where the two differ. The list is closed on purpose: a misspelt security key
-that is silently dropped would open a connection that nobody asked for.
+that is silently dropped would open a connection without the security that the user configured.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ PROBE = "probe"
 class Piece:
     """Keys of a worker's file that only make sense together.
 
-    A piece is taken whole or not at all: a user name from here and a password from there would be
-    nobody's. It is left where the context gives one of `keys` or of their `rivals` itself.
+    A group of keys is taken completely or not at all: a user name of one source with a password of
+    another would be invalid. It is skipped if the context sets one of `keys` or of their `rivals` itself.
     """
 
     keys: frozenset[str]

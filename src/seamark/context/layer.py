@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from pathlib import Path
 
-from seamark.context.files import MAX_BYTES, Items, Node, Scalar, Table, build_file_error, parse_yaml, read_limited
+from seamark.context.files import build_file_error, read_limited
 from seamark.context.schema import (
     CONNECT_KEYS,
     CONTEXT_KEYS,
@@ -22,7 +22,9 @@ from seamark.context.schema import (
     check_key,
     check_name,
 )
-from seamark.errors import UntrustedSettingError
+from seamark.context.yaml import MappingNode, Node, ScalarNode, SequenceNode, YamlDocument, YamlRules, parse_yaml
+from seamark.core.files import FileLocation
+from seamark.errors import ConfigurationError, UntrustedSettingError
 
 
 class Trust(IntEnum):
@@ -98,6 +100,9 @@ KeyPath = tuple[str, ...]
 POLICY = "policy"
 ROLES = "roles"
 COMMANDS = "commands"
+MAX_BYTES = 10 << 20
+MAX_ALIASES = 100
+_RULES = YamlRules("a contexts file", MAX_BYTES, counts_characters=True, max_aliases=MAX_ALIASES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +145,19 @@ def read_file_layer(path: Path, *, place: str, trust: Trust = Trust.USER) -> Lay
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
     if text is None:
-        raise build_file_error(place, line, 1, problem="it is not UTF-8", hint="save the file as UTF-8")
-    root = parse_yaml(text, place=place)
-    return _FileReader(path, place, trust).read(root)
+        where = FileLocation(place, line, 1)
+        raise build_file_error(ConfigurationError, where, "it is not UTF-8", hint="save the file as UTF-8")
+    document = YamlDocument(place, text, rules=_RULES)
+    return _FileReader(path, document, trust).read(parse_yaml(document))
 
 
 class _FileReader:
     """Walks the tree of one file along the schema."""
 
-    def __init__(self, path: Path, place: str, trust: Trust) -> None:
+    def __init__(self, path: Path, document: YamlDocument, trust: Trust) -> None:
         self._path = path
-        self._place = place
+        self._document = document
+        self._place = document.file
         self._trust = trust
         self._values: dict[KeyPath, Leaf] = {}
         self._sections: dict[KeyPath, Origin] = {}
@@ -236,7 +243,7 @@ class _FileReader:
             self._take((*path, key.text), value, is_list=POLICY_KEYS[key.text] is SettingKind.PATTERNS)
 
     def _read_roles(self, path: KeyPath, node: Node) -> None:
-        if isinstance(node, Table):
+        if isinstance(node, MappingNode):
             # An empty mapping states that there are no roles, which a less trusted file can't change.
             self._sections[path] = self._at(node)
         for name, role in self._entries(node, path):
@@ -247,31 +254,32 @@ class _FileReader:
                 check_key(key.text, ROLE_KEYS, path=_dotted(below), where=self._at(key).exact)
                 self._take((*below, key.text), value, is_list=True)
 
-    def _entries(self, node: Node | None, path: KeyPath) -> Iterator[tuple[Scalar, Node]]:
-        if node is None or (isinstance(node, Scalar) and node.is_null):
+    def _entries(self, node: Node | None, path: KeyPath) -> Iterator[tuple[ScalarNode, Node]]:
+        if node is None or (isinstance(node, ScalarNode) and node.is_null):
             return iter(())
-        if not isinstance(node, Table):
+        if not isinstance(node, MappingNode):
             raise self._error(node, f"{'.'.join(path) or 'the file'} must have keys below it")
-        return iter(node.entries)
+        return iter(node.entries.values())
 
     def _take(self, path: KeyPath, node: Node, *, is_list: bool = False) -> None:
-        nodes: tuple[Node, ...] = node.nodes if is_list and isinstance(node, Items) else (node,)
+        nodes: tuple[Node, ...] = node.nodes if is_list and isinstance(node, SequenceNode) else (node,)
         texts = []
         for part in nodes:
-            if not isinstance(part, Scalar):
+            if not isinstance(part, ScalarNode):
                 what = "a text, or a list of texts" if is_list else "a single text"
                 raise self._error(part, f"{'.'.join(path)} must be {what}")
             if not part.is_null:
                 texts.append(part.text)
         # An empty list of a policy or a role allows nothing, which differs from an absent key.
-        if texts or (is_list and path[-1] != "urls" and isinstance(node, Items)):
+        if texts or (is_list and path[-1] != "urls" and isinstance(node, SequenceNode)):
             self._values[path] = Leaf(tuple(texts), self._at(node), self._path.parent)
 
     def _at(self, node: Node) -> Origin:
-        return Origin(OriginKind.FILE, self._place, node.line, node.column, path=self._path, trust=self._trust)
+        place = self._document.place(node)
+        return Origin(OriginKind.FILE, self._place, place.line, place.column, path=self._path, trust=self._trust)
 
     def _error(self, node: Node, problem: str) -> Exception:
-        return build_file_error(self._place, node.line, node.column, problem=problem)
+        return self._document.error(node, problem)
 
 
 def _dotted(path: KeyPath) -> str:

@@ -72,7 +72,7 @@ class ConfigProviders:
         return path / match["key"] if self.classes.get(match["name"]) == _DIRECTORY else path
 
     def resolve(self, raw: str, *, key: str, origin: Origin, folder: Path) -> str:
-        """The value with every reference filled in. One pass, as in Kafka: what comes in is not read again."""
+        """Fill in every reference. One pass, as in Kafka: references in the inserted values stay as they are."""
         return _REFERENCE.sub(lambda match: self._fill(match, key=key, origin=origin, folder=folder), raw)
 
     def _fill(self, match: re.Match[str], *, key: str, origin: Origin, folder: Path) -> str:
@@ -319,7 +319,7 @@ def _fail(raw: str, *, key: str, origin: Origin, cause: str, hint: str) -> Secre
 
 # seamark's own mask, Kafka's `[hidden]`, and the stars of other tools' pages.
 _MASKED = re.compile(r"""\(sensitive\)|\[hidden\]|(?<![^\s:/@='"])\*{3,}(?![^\s:/@;,'"])""")
-# Up to the last @ of the word: a password may hold a slash that nobody quoted.
+# Up to the last @ of the word: a password may contain an unquoted slash.
 _URL_USERINFO = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)\S*@")
 
 

@@ -146,7 +146,7 @@ def _build_place(what: str, path: Path, surroundings: Surroundings, *, trust: Tr
 
 
 def _check_owner(place: SearchedFile, cwd: Path) -> None:
-    """Refuse a project file that somebody else may have put there.
+    """Refuse a project file that another user may have created.
 
     Without a repository the search goes up to the root, so a `seamark.yaml` that a stranger left in
     /tmp would be found from a folder below. It could send the user's passwords to the stranger.

@@ -15,7 +15,7 @@ from seamark.errors import InvalidSettingError
 
 
 class References(Protocol):
-    """Whoever resolves the references of one kind of file."""
+    """Resolve the references of one kind of file."""
 
     def is_reference(self, raw: str) -> bool:
         """Whether the whole text is one reference."""

@@ -1,4 +1,4 @@
-"""Copies of topics: the plan, the run, how far it is, and the proof."""
+"""Copies of topics: plan, run, status, verification and cutover."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Copies:
-    """The copies from the topics of a context: within its cluster, or to that of another context (`to`)."""
+    """The copies from the topics of a context: within its Kafka cluster, or to that of another context (`to`)."""
 
     def __init__(
         self, endpoints: CopyEndpoints, *, clusters: Clusters, delete_topic: Callable[[str], PlannedChange]
@@ -40,24 +40,24 @@ class Copies:
         self._operations: CutoverOperations | None = None
 
     def to(self, other: Copies) -> Copies:
-        """Copies from here to the cluster of another context, which keeps what is kept of them."""
+        """Return the copies from here to the Kafka cluster of another context, which stores plans and progress."""
         endpoints = CopyEndpoints(self.endpoints.source, other.endpoints.source)
         return Copies(endpoints, clusters=self._clusters, delete_topic=self._delete_topic)
 
     @property
     def operations(self) -> CutoverOperations:
-        """What the steps of a cutover call; on Spark as the environment says, unless `use_spark` was called."""
+        """The operations that the steps of a cutover call. `use_spark` replaces the default Spark options."""
         if self._operations is None:
             self._operations = CutoverOperations(self.endpoints)
         return self._operations
 
     def use_spark(self, spark: SparkOptions, events: CopyEvents | None = None) -> None:
-        """Set where cutovers run from now on, and what is told of their progress."""
+        """Set the Spark options of later cutovers, and the receiver of their progress."""
         self.close()
         self._operations = CutoverOperations(self.endpoints, spark=spark, events=events)
 
     def close(self) -> None:
-        """Close Spark's session, if there is one."""
+        """Close the Spark session, if there is one."""
         operations, self._operations = self._operations, None
         if operations is not None:
             operations.close()
@@ -65,7 +65,7 @@ class Copies:
     def cutover(
         self, what: PlanLike, options: CutoverOptions | None = None, *, control_topic: str = CONTROL_TOPIC
     ) -> PlannedChange:
-        """Plan to turn everybody from the source of a copy to its target, or to a new topic of the old name."""
+        """Plan to switch consumers and producers from a copy's source to its target, or to a recreated source."""
         known, _ = self._find_run(what, control_topic)
         if self.endpoints.is_cross_cluster:
             raise RefusedError(
@@ -86,10 +86,10 @@ class Copies:
         spark: SparkOptions | None = None,
         control_topic: str = CONTROL_TOPIC,
     ) -> Mapping[str, TranslatedGroup]:
-        """Where the readers of the source go on in the target, and how much each reads again.
+        """Return the offsets of the source's consumers in the target, and how many records each reprocesses.
 
-        Without `groups` it is every group that has a position in the source. With `spark` it is counted exactly;
-        without it may be a bound.
+        Without `groups` the result contains every group that has an offset in the source. With `spark` the counts are
+        exact; without it they may be bounds.
         """
         known, _ = self._find_run(what, control_topic)
         chosen = groups or find_readers(self.endpoints.source.kafka, known.plan.source)
@@ -106,9 +106,9 @@ class Copies:
     def finish(
         self, what: PlanLike, *, abandon: Sequence[str] = (), control_topic: str = CONTROL_TOPIC
     ) -> PlannedChange:
-        """Plan the end of a copy that was cut over: the topic that nobody uses any more is deleted.
+        """Plan the end of a copy after its cutover: delete the topic that is no longer used.
 
-        `abandon` are groups that have positions in it alone, and that nobody misses.
+        `abandon` are groups whose only offsets are in that topic and that may lose them.
         """
         known = self.find(what, control_topic=control_topic)
         if self.endpoints.is_cross_cluster:
@@ -122,19 +122,19 @@ class Copies:
         return self._delete_topic(topic)
 
     def plan(self, topic: str, partitions: int | str, **options: Any) -> PlannedCopy:
-        """Plan a copy of a topic with another number of partitions; `12:6` says how many it has now.
+        """Plan a copy of a topic with another number of partitions; `12:6` also states the current number.
 
         Args:
             topic: The source.
-            partitions: How many the target has.
-            **options: `to` (its name), `rule` (how records are placed), `since` and `until` (places in the log),
+            partitions: The number of partitions of the target.
+            **options: `to` (its name), `rule` (the partitioner), `since` and `until` (log locations),
                 `replication_factor`, `slice_records`; see `build_copy_options`.
         """
         planner = CopyPlanner(self.endpoints, clusters=self._clusters)
         return planner.plan(build_copy_options(topic, partitions, **options))
 
     def find(self, what: PlanLike, *, control_topic: str = CONTROL_TOPIC) -> KnownPlan:
-        """The plan that is meant, as far as it has been extended."""
+        """Find a plan, with its extensions."""
         return find_plan(self.endpoints.target.logs, control_topic, what)
 
     def run(
@@ -146,17 +146,17 @@ class Copies:
         control_topic: str = CONTROL_TOPIC,
         events: CopyEvents | None = None,
     ) -> CopyOutcome:
-        """Copy what is left of a plan. It may be broken off at any time, and run again on any machine."""
+        """Copy the rest of a plan. A run can be interrupted at any time, and continued on any machine."""
         runner = CopyRunner(self.endpoints, control_topic=control_topic, events=events or SilentCopyEvents())
         return runner.run(what, options or CopyRunOptions(), spark or SparkOptions())
 
     def status(self, what: PlanLike, *, control_topic: str = CONTROL_TOPIC) -> CopyStatus:
-        """How far one copy is."""
+        """Return the progress of one copy."""
         known, registration = self._find_run(what, control_topic)
         return self._statuses(control_topic).read({known.plan.id: registration})[0]
 
     def all(self, *, control_topic: str = CONTROL_TOPIC) -> Reading[CopyStatus]:
-        """How far every copy is that was run with that control topic, the newest first."""
+        """Return the progress of every copy that was run with this control topic, the newest first."""
         registered = self.endpoints.target.logs.read_registered(control_topic)
         return Reading(self._statuses(control_topic).read(registered.found), failures=registered.failures)
 
@@ -169,7 +169,7 @@ class Copies:
         control_topic: str = CONTROL_TOPIC,
         on_stage: Callable[[str], None] | None = None,
     ) -> Verification:
-        """Compare the target with the source, and give a report."""
+        """Compare the target with the source, and return a report."""
         return verify(
             self.endpoints,
             what,
@@ -183,7 +183,7 @@ class Copies:
         return CopyStatuses(self.endpoints, control_topic=control_topic)
 
     def _find_run(self, what: PlanLike, control_topic: str) -> tuple[KnownPlan, Registration]:
-        """A plan that was run."""
+        """Find a plan that was run."""
         known = self.find(what, control_topic=control_topic)
         if known.registration is None:
             raise NotFoundError(

@@ -1,4 +1,4 @@
-"""How far copies are: told from the control topic and the ends of the logs, wherever they were run."""
+"""The progress of copies, read from the control topic and the ends of the logs, wherever they were run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from seamark.report.words import render_count, render_number
 
 @dataclass(frozen=True, slots=True)
 class TranslatedOffset:
-    """One group's place in one partition."""
+    """One group's offset in one partition."""
 
     group: str
     topic: str
@@ -47,7 +47,7 @@ _LISTING: Listing[TranslatedOffset] = Listing(
 
 
 def build_readers_view(readers: Mapping[str, TranslatedGroup], topic: str) -> View[TranslatedOffset]:
-    """The positions for every output format; as csv it is what `groups move --from` takes."""
+    """Return the offsets for every output format; the csv is the input of `groups move --from`."""
     rows = [
         TranslatedOffset(group, topic, partition, offset)
         for group, reader in sorted(readers.items())
@@ -77,7 +77,7 @@ _HELD = "a transaction that nobody has ended hides what comes after it"
 
 
 class CopyState(StrEnum):
-    """One word for where a copy is."""
+    """The state of a copy, in one word."""
 
     COPIED = "COPIED"
     BEHIND = "BEHIND"
@@ -87,11 +87,11 @@ class CopyState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CopyStatus:
-    """Where one copy is.
+    """The status of one copy.
 
-    `behind` is how many offsets the source has more than the plan, None where it could not be read. `debris` are
-    offsets of the target that are no records of the copy: of attempts that failed, or that go on just now. `trouble`
-    says why the copy can't be trusted or can't go on.
+    `behind` is how many more offsets the source has than the plan, None if it could not be read. `debris` are offsets
+    of the target that are not records of the copy: those of failed or running attempts. `trouble` is the reason why the
+    copy can't be trusted or can't continue.
     """
 
     plan: CopyPlan
@@ -104,7 +104,7 @@ class CopyStatus:
 
     @property
     def state(self) -> CopyState:
-        """One word for it."""
+        """The state of the copy."""
         if self.trouble is not None or self.progress is None:
             return CopyState.BROKEN
         if not self.progress.is_complete:
@@ -119,7 +119,7 @@ class CopyStatus:
 
     @property
     def next_step(self) -> str:
-        """What to type next."""
+        """The command to run next."""
         if self.trouble is not None:
             return self.trouble.hint
         steps = {
@@ -131,7 +131,7 @@ class CopyStatus:
         return steps[self.state]
 
     def to_dict(self) -> dict[str, Any]:
-        """The status as JSON takes it."""
+        """Return the status as JSON has it."""
         progress = self.progress
         return {
             "id": self.plan.id,
@@ -155,14 +155,14 @@ class CopyStatus:
 
 
 class CopyStatuses:
-    """Reads them."""
+    """Reads the status of copies."""
 
     def __init__(self, endpoints: CopyEndpoints, *, control_topic: str) -> None:
         self._endpoints = endpoints
         self._control_topic = control_topic
 
     def read(self, registrations: Mapping[str, Registration]) -> tuple[CopyStatus, ...]:
-        """Those of these plans, the newest first."""
+        """Return the status of these plans, the newest first."""
         if not registrations:
             return ()
         read = self._endpoints.target.logs.look_at_records(self._control_topic, jobs=list(registrations))
@@ -246,7 +246,7 @@ LISTING: Listing[CopyStatus] = Listing(
 
 
 def build_statuses_view(reading: Reading[CopyStatus]) -> View[CopyStatus]:
-    """All copies, and the plans that can't be read."""
+    """Return the view of all copies, and of the plans that can't be read."""
     return View(
         LISTING,
         reading.items,
@@ -259,7 +259,7 @@ def build_statuses_view(reading: Reading[CopyStatus]) -> View[CopyStatus]:
 
 
 def build_status_view(copy: CopyStatus) -> View[CopyStatus]:
-    """One copy, with the next step."""
+    """Return the view of one copy, with the next command."""
     return View(LISTING, (copy,), kind="Copy", body=copy.to_dict, lines=lambda _: list(_build_lines(copy)))
 
 
@@ -306,7 +306,7 @@ def _build_debris(copy: CopyStatus) -> Iterator[Line]:
 
 
 def _render_share(copy: CopyStatus) -> str:
-    # Rounded down: 100 % is said of what is done alone.
+    # Rounded down, so that 100 % is shown only when everything is copied.
     return f"{100 * copy.copied // copy.plan.size if copy.plan.size else 100} %"
 
 

@@ -21,7 +21,7 @@ def write_atomically(data: bytes, target: Path, *, mode: int | None = None, is_n
     """
     draft = target.with_name(f".seamark-{secrets.token_hex(8)}")
     try:
-        # It has its mode from the beginning: nobody else can read a private one while it is written.
+        # It has its mode from the beginning: no other user can read a private file while it is written.
         first = _NEW if mode is None else mode
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first), "wb") as file:
             file.write(data)
@@ -39,7 +39,7 @@ def write_atomically(data: bytes, target: Path, *, mode: int | None = None, is_n
 
 
 def read_limited(path: Path, *, most_bytes: int, what: str) -> bytes:
-    """A file that somebody named. UsageError where it can't be read, or is larger than `what` can be."""
+    """Read a file that the user named. UsageError where it can't be read, or is larger than `what` can be."""
     try:
         with path.expanduser().open("rb") as file:
             data = file.read(most_bytes + 1)

@@ -40,8 +40,8 @@ class Mark:
 class TableRows:
     """Count the rows of a table that come after one mark and not after another.
 
-    Names are names, never SQL: whoever counts quotes them. `number_column` is "" where the table's own auto-increment
-    column is meant, None where rows are told by time alone. `time_columns` are taken one after the other until one is
+    Names are identifiers, never SQL: the code that counts quotes them. `number_column` is "" where the table's own
+    auto-increment column is meant, None where rows differ by time alone. `time_columns` are tried in order until one is
     not null. Without `upto` the rows count that can be read now: those up to `delay_ms` ago, by the clock of the
     database in `time_zone`.
     """
@@ -87,7 +87,7 @@ class FileBytes:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A count that needs nobody to be asked."""
+    """A count that is known without a request."""
 
     count: int
 
@@ -97,7 +97,7 @@ Count = TableRows | WalBytes | LogRange | FileBytes | Fixed
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """What lies between two positions: `count` says how to count it, and is None where nobody can tell.
+    """The distance between two offsets: `count` says how to count it, and is None where it can't be counted.
 
     `certainty` is what the figure will be worth once it is counted, `reason` says why it is not better. `seconds` is
     the time between the two by the data's own clock, where the position holds one.
@@ -130,7 +130,7 @@ class Counted:
 
 
 def settle(distance: Distance) -> Counted | None:
-    """What a distance comes to without asking anybody; None where somebody must be asked."""
+    """Return what a distance comes to without a request; None where a server must be asked."""
     if distance.count is None:
         return Counted(distance.unit, None, Certainty.UNKNOWN, distance.reason)
     if isinstance(distance.count, Fixed):

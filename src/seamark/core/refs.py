@@ -7,18 +7,32 @@ subjects. Names of connectors may contain slashes, names of Connect clusters don
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 P = TypeVar("P")
 
 
-class Port(Generic[P]):
-    """A typed key under which a capability is found: `world.use(CONNECT)`, `reads.use(LOCKS)`."""
+class Ports(Protocol):
+    """Where capabilities are found by their keys."""
 
-    def __init__(self, name: str) -> None:
+    def use(self, port: Port[P]) -> P:
+        """Return the capability that is registered under a key."""
+        ...
+
+
+class Port(Generic[P]):
+    """A typed key under which a capability is found: `world.use(CONNECT)`, `reads.use(LOCKS)`.
+
+    `open_snapshot` builds the capability that many steps of one plan read from, with a few requests instead of one for
+    each step. Its arguments are the live capabilities and the snapshots of the same plan.
+    """
+
+    def __init__(self, name: str, *, open_snapshot: Callable[[Ports, Ports], P] | None = None) -> None:
         self.name = name
+        self.open_snapshot = open_snapshot
 
     def __repr__(self) -> str:
         return f"Port({self.name!r})"
@@ -115,7 +129,7 @@ def build_pipeline_owner(name: str) -> str:
 
 
 def find_mirror(owner: str) -> str:
-    """Return the consumer group that shows the lag of a landing. Nobody reads it back."""
+    """Return the consumer group that shows the lag of a landing. seamark only writes it."""
     return f"{_MIRROR}{parse_owner(owner).name}"
 
 

@@ -209,7 +209,7 @@ _AUTHORIZATION = re.compile(
 
 def is_reference(value: str) -> bool:
     """Whether the whole value only points to a secret."""
-    # Most values are none, and are told by their first letters.
+    # Most values are not references, which their first characters show.
     return value.startswith(("${", "secret://")) and _REFERENCE.fullmatch(value) is not None
 
 
@@ -280,7 +280,7 @@ def mask_text(text: str) -> str:
 def _mask_userinfo(found: re.Match[str]) -> str:
     user, colon, password = found["info"].partition(":")
     if not colon:
-        # A lone token before the @ is a user name or a token; nobody can tell which.
+        # A lone word before the @ can be a user name or a token, so that it is masked.
         return f"{found['scheme']}{MASK}@" if user else found[0]
     shown = password if not password or is_reference(password) else MASK
     return f"{found['scheme']}{user}:{shown}@"

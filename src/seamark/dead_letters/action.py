@@ -1,4 +1,4 @@
-"""The actions about a record that a sink can't process: find it by trying, and skip it."""
+"""Actions on a record that a sink can't process: find it by trying, and skip it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from seamark.changes.action import (
 )
 from seamark.changes.effect import ChangeKind, Effect, FieldChange
 from seamark.changes.locks import topic_lock
-from seamark.changes.step import CanNotUndo, Intent
+from seamark.changes.step import CanNotUndo, ConnectorSubject, Intent
 from seamark.connect.model import Connector, State, fold_trace
 from seamark.connectors.run_state import SetRunState
 from seamark.core.offsets import Offset
@@ -37,7 +37,7 @@ from seamark.groups.targets import OFFSET, build_partition
 from seamark.kafka.api import BROKERS
 from seamark.kafka.model import RecordLocation
 from seamark.offsets.port import PLANNING
-from seamark.offsets.stores.write_checks import check_record_topic
+from seamark.offsets.stores.topic import check_record_topic
 from seamark.offsets.write.action import Quiesced, find_unrestored_state, read_quiesced, undo_write
 from seamark.offsets.write.guards import VerifyOffsets
 from seamark.offsets.write.rights import find_offset_rights
@@ -55,7 +55,7 @@ _MOST_SHOWN = 64
 def build_skip_effect(
     connector: Connector, poison: Poison, *, topic: str, is_delivering: bool, is_parked: bool, shown: bytes | None
 ) -> Effect:
-    """One line for the sink, one for its position, and what becomes of the record."""
+    """Build the line of the sink, with its committed offset and what happens to the record."""
     place = poison.place
     before = place.offset - poison.position
     delivered = f"at most {render_count(before, 'record')} delivered first, 1 skipped" if before else "1 record skipped"
@@ -98,7 +98,7 @@ def _build_consequences(poison: Poison, *, topic: str, is_parked: bool, shown: b
 
 
 def build_search_effect(connector: Connector, lent: Lent, *, is_sure: bool) -> Effect:
-    """The line of a plan that only finds the record."""
+    """Build the line of a plan that only finds the record."""
     tasks = len(connector.status.tasks) if connector.status else 0
     fields = tuple(
         FieldChange(key, connector.config.get(key), value, note="for a while") for key, value in lent.items()
@@ -123,7 +123,7 @@ def _shorten(exception: str) -> str:
 
 
 def say_failure(connector: Connector) -> str:
-    """Which tasks failed with what, without the words of the trace: they may hold what is in the record."""
+    """Describe which tasks failed and why, without the trace's message, which may contain record data."""
     failed = [task for task in (connector.status.tasks if connector.status else ()) if task.state is State.FAILED]
     kinds = {fold_trace(task.trace).root.partition(":")[0].rpartition(".")[2] for task in failed} - {""}
     named = ", ".join(str(task.id) for task in failed)
@@ -131,30 +131,17 @@ def say_failure(connector: Connector) -> str:
 
 
 STOPPED, RUNNING = "STOPPED", "RUNNING"
-# Parked records wait for a person, who may be on holiday.
+# Dead letter records wait for a person to examine them, who may be on vacation.
 _KEPT = {"retention.ms": "-1", "cleanup.policy": "delete"}
-
-
-@dataclass(frozen=True, slots=True)
-class _SinkAction(Action):
-    """What the actions about one sink share."""
-
-    cluster: str
-    name: str
-
-    @property
-    def subject(self) -> str:
-        """The sink."""
-        return f"connector/{self.cluster}/{self.name}"
 
 
 @action_kind("find-failing-record")
 @needs_permission(Permission.OPERATE, Permission.CHANGE_CONFIG)
 @dataclass(frozen=True, slots=True)
-class FindFailingRecord(_SinkAction):
-    """Let a failed sink process record by record, until its committed offset tells at which one it fails.
+class FindFailingRecord(ConnectorSubject, Action):
+    """Make a failed sink process record by record, until its committed offset shows at which one it fails.
 
-    `lent` are keys of its config that it gets meanwhile; None removes one.
+    `lent` are temporary values of its config; None removes a key.
     """
 
     lent: Lent
@@ -165,26 +152,26 @@ class FindFailingRecord(_SinkAction):
         return [read_quiesced(action.cluster, action.name, reads) for action in actions]
 
     def steps(self, seen: Quiesced) -> StepSequence:
-        """Stop, override the config, process, stop, return the config, start."""
+        """Return the steps: stop, set the temporary config, process, stop, restore the config, start."""
         return (*build_delivery(seen, self.lent), (_build_start(self), When.ALWAYS))
 
     def needs(self, seen: Quiesced) -> Needs:
-        """The sink's locks, and a policy that allows the lent config."""
+        """Return the sink's locks, and the temporary config for the policy."""
         return Needs(seen.locks, configs=(build_lent_write(seen, self.lent),))
 
     def effects(self, seen: Quiesced) -> tuple[Effect, ...]:
-        """One line for the sink."""
+        """Return one line for the sink."""
         is_sure = tells_truth(seen.connector, self.lent)
         return (build_search_effect(seen.connector, self.lent, is_sure=is_sure),)
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
-        """Return the action that restores what the search left otherwise: usually nothing."""
+        """Return the action that restores what the search didn't restore: usually nothing."""
         return build_restore(self, past)
 
 
 @dataclass(frozen=True, slots=True)
 class SkipSeen:
-    """What `SkipRecord` reads: the sink, and whether the dead letter topic is there and has the record."""
+    """What `SkipRecord` reads: the sink, and whether the dead letter topic exists and has the record."""
 
     quiesced: Quiesced
     is_new: bool
@@ -194,18 +181,18 @@ class SkipSeen:
 
     @property
     def is_parked(self) -> bool:
-        """Whether the record is in the dead letter topic already."""
+        """Whether the record is already in the dead letter topic."""
         return not self.is_new and bool(self.parked.before["parked"])
 
 
 @action_kind("skip-record")
 @needs_permission(Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
-class SkipRecord(_SinkAction):
-    """Deliver all records before one that a sink can't process, park that one, and continue after it.
+class SkipRecord(ConnectorSubject, Action):
+    """Deliver all records before one that a sink can't process, send that one to the dead letter topic, and continue.
 
-    `topic` is the dead letter topic, which is created where it isn't there. `lent` are keys of the sink's config that
-    it gets while it processes record by record; without them nothing is delivered before the record.
+    `topic` is the dead letter topic, which is created if it doesn't exist. `lent` are temporary values of the sink's
+    config while it processes record by record; without them no records are delivered before the failing one.
     """
 
     record: Poison
@@ -239,7 +226,7 @@ class SkipRecord(_SinkAction):
         )
 
     def steps(self, seen: SkipSeen) -> StepSequence:
-        """Deliver, stop, park, commit, verify, start, and wait until the sink continues."""
+        """Return the steps: deliver, stop, send to the dead letter topic, commit, verify, start, wait for progress."""
         stopped = (seen.quiesced.stop, seen.quiesced.build_proof(accepts_zombies=self.accepts_zombies))
         begin = (
             build_delivery(seen.quiesced, self.lent, self.record.place, accepts_zombies=self.accepts_zombies)
@@ -256,17 +243,17 @@ class SkipRecord(_SinkAction):
         )
 
     def needs(self, seen: SkipSeen) -> Needs:
-        """The locks of the sink and of a new topic, the rights to commit, a policy that allows the lent config."""
+        """Return the locks of the sink and a new topic, the ACLs to commit, and the temporary config for the policy."""
         locks = {*seen.quiesced.locks, *((topic_lock(self.topic),) if seen.is_new else ())}
         configs = (build_lent_write(seen.quiesced, self.lent),) if self.lent else ()
         return Needs(frozenset(locks), seen.rights, configs)
 
     def effects(self, seen: SkipSeen) -> tuple[Effect, ...]:
-        """One line for the sink."""
+        """Return one line for the sink."""
         return (self.build_effect(seen),)
 
     def build_effect(self, seen: SkipSeen, *, shown: bytes | None = None) -> Effect:
-        """Return the line for the sink, with what is in the record where that is `shown`."""
+        """Build the line for the sink, with the record's value if `shown` is given."""
         return build_skip_effect(
             seen.quiesced.connector,
             self.record,
@@ -277,11 +264,11 @@ class SkipRecord(_SinkAction):
         )
 
     def find_intents(self, seen: SkipSeen) -> Mapping[str, Intent]:
-        """Return whether the record is parked: a whole topic is read for that."""
+        """Return whether the record is in the dead letter topic, because finding out reads the whole topic."""
         return {f"{seen.parking.subject}#{seen.parking.aspect}": seen.parked}
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
-        """Return the action that commits the previous offset; the parked record stays."""
+        """Return the action that commits the previous offset; the dead letter record stays."""
         written = past.undo_all(WriteOffsets, WriteOffsets)
         return undo_write(written[0], restores=find_unrestored_state(past)) if written else build_restore(self, past)
 
@@ -289,10 +276,10 @@ class SkipRecord(_SinkAction):
 @action_kind("return-config")
 @needs_permission(Permission.CHANGE_CONFIG)
 @dataclass(frozen=True, slots=True)
-class ReturnConfig(_SinkAction):
-    """Give a sink the values back that keys of its config had before they were lent.
+class ReturnConfig(ConnectorSubject, Action):
+    """Restore the values that keys of a sink's config had before they were changed temporarily.
 
-    `restores` is the state to restore where it isn't the one that the sink has when the plan is prepared.
+    `restores` is the state to restore if it isn't the sink's state at planning.
     """
 
     values: Lent
@@ -304,7 +291,10 @@ class ReturnConfig(_SinkAction):
         return [read_quiesced(action.cluster, action.name, reads) for action in actions]
 
     def steps(self, seen: Quiesced) -> StepSequence:
-        """Stop, return the config, restore the state: before Connect 3.9 running tasks don't get all new values."""
+        """Return the steps: stop, restore the config, restore the state.
+
+        The sink is stopped because before Connect 3.9 running tasks don't get all new values.
+        """
         state = self.restores or seen.state
         restore = SetRunState(self.cluster, self.name, state)
         if all(seen.connector.config.get(key) == value for key, value in self.values.items()):
@@ -313,24 +303,24 @@ class ReturnConfig(_SinkAction):
         return (*_in_turn((seen.stop, back)), *(() if state == STOPPED else ((restore, When.ALWAYS),)))
 
     def needs(self, seen: Quiesced) -> Needs:
-        """The sink's locks, and a policy that allows the config."""
+        """Return the sink's locks, and the config for the policy."""
         return Needs(seen.locks, configs=(build_lent_write(seen, self.values),))
 
     def effects(self, seen: Quiesced) -> tuple[Effect, ...]:
-        """One line for each step."""
+        """Return one line for each step."""
         return tuple(Effect(ChangeKind.CHANGE, step.subject, step.describe()) for step, _ in self.steps(seen))
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
-        """Return what restores the state: no config is lent again."""
+        """Return the action that restores the state; the temporary config isn't set again."""
         return build_restore(self, past)
 
 
 def build_delivery(
     seen: Quiesced, lent: Lent, place: RecordLocation | None = None, *, accepts_zombies: bool = False
 ) -> Iterator[tuple[Step, When]]:
-    """Process record by record until the sink fails; then it is stopped, and has its config again.
+    """Yield the steps that process record by record until the sink fails, then stop it and restore its config.
 
-    It is stopped for each change of the config: before 3.9 running tasks did not hear of a consumer's override.
+    The sink is stopped for each change of the config: before 3.9, running tasks didn't get a changed consumer override.
     """
     cluster, name, config = seen.connector.cluster, seen.connector.name, seen.connector.config
     proof = seen.build_proof(accepts_zombies=accepts_zombies)
@@ -342,15 +332,15 @@ def build_delivery(
 
 
 def build_lent_write(seen: Quiesced, lent: Lent) -> ConfigWrite:
-    """Return the config with the lent keys, for the policy."""
+    """Return the config with the temporary values, for the policy."""
     connector = seen.connector
     merged = {**connector.config, **lent}
     config = {key: value for key, value in merged.items() if value is not None}
     return ConfigWrite(connector.cluster, connector.name, config, is_validated=False)
 
 
-def build_restore(action: _SinkAction, past: ActionHistory) -> Action | CanNotUndo | None:
-    """Return the action that returns a config which is still lent, and restores a state which isn't restored."""
+def build_restore(action: ConnectorSubject, past: ActionHistory) -> Action | CanNotUndo | None:
+    """Return the action that restores a config that is still temporary, and a state that isn't restored."""
     restores = find_unrestored_state(past)
     lent = past.find_all(OverrideConfig)
     is_returned = len(lent) > 1 and lent[-1].is_good
@@ -362,8 +352,8 @@ def build_restore(action: _SinkAction, past: ActionHistory) -> Action | CanNotUn
     return SetRunState(action.cluster, action.name, restores) if restores else None
 
 
-def _build_start(action: _SinkAction) -> SetRunState:
-    """Return the step that starts the sink: a failed one is meant to run."""
+def _build_start(action: ConnectorSubject) -> SetRunState:
+    """Build the step that starts the sink, because a failed sink is meant to run."""
     return SetRunState(action.cluster, action.name, RUNNING)
 
 

@@ -1,4 +1,4 @@
-"""What a sink is lent so that it takes record by record, and whether its position then says how far it came."""
+"""Temporary config of a sink for processing record by record, and whether its committed offset is then exact."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 Lent = Mapping[str, str | None]
-"""Keys of a config and their values for a while; None takes a key out."""
+"""Temporary values of config keys; None removes a key."""
 
 BATCH = "consumer.override.max.poll.records"
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _TASKS = "tasks.max"
 _TOLERANCE = "errors.tolerance"
-# A task is a consumer, and often a connection to a database, too.
+# A task is a consumer, and often a database connection, too.
 _MOST_TASKS = 32
 _FLUSH = "flush.size"
 _CONFLUENT = "io.confluent.connect."
-# Sinks of which it is known, from their source, that what they were given is theirs when Connect asks before a commit:
-# they have no preCommit() of their own. Of others a position may lie before records that they hold.
+# Sinks that, according to their source code, have processed all given records when Connect commits: they don't override
+# preCommit(). The committed offset of other sinks may be before records that they have buffered.
 _TRUE_SINKS = frozenset(
     {
         "FileStreamSink",
@@ -40,12 +40,12 @@ _TRUE_SINKS = frozenset(
 )
 
 
-# Its positions are the names of its files: where a group stands does not matter to it.
+# Their progress is stored in the names of their files: the committed offset of the group doesn't affect them.
 _OWN_POSITIONS = ("io.confluent.connect.hdfs.", "io.confluent.connect.hdfs3.")
 
 
 def refuse_own_positions(connector: Connector) -> None:
-    """Refuse a sink that a position of its group does not move."""
+    """Refuse a sink that doesn't follow the committed offset of its group."""
     if connector.plugin.startswith(_OWN_POSITIONS):
         raise RefusedError(
             f"{connector.owner} keeps positions of its own, in the names of its files: nothing was changed",
@@ -54,10 +54,10 @@ def refuse_own_positions(connector: Connector) -> None:
 
 
 def choose_lent(connector: Connector, asked: Mapping[str, str]) -> Lent:
-    """The keys that a sink is lent: batches of one record, files of one record for those that write whole files.
+    """Choose the temporary config: batches of one record, and files of one record for sinks that write whole files.
 
-    A sink that does not tolerate failures, and has a dead-letter topic all the same, sends the record there each time
-    that it fails. Meanwhile it has none: the record is to be parked once.
+    A sink that doesn't tolerate errors but has a dead letter queue sends the record there each time it fails. So its
+    dead letter queue is removed temporarily, because the record should be sent there only once.
     """
     refuse_lent(asked)
     lent: dict[str, str | None] = {BATCH: "1"}
@@ -69,10 +69,10 @@ def choose_lent(connector: Connector, asked: Mapping[str, str]) -> Lent:
 
 
 def lend_tasks(connector: Connector, lent: Lent, *, partitions: int) -> Lent:
-    """The lent keys, and a task for each partition where there are fewer.
+    """Return the temporary config with one task per partition, if there are fewer tasks.
 
-    A task that reads several may take the bad record first each time: then the others of its partitions never move, and
-    none of their positions tells which it was.
+    A task with several partitions may read the failing record first each time. Then its other partitions never
+    progress, and the committed offsets don't show which record failed.
     """
     tasks = connector.config.get(_TASKS, "1").strip()
     if _TASKS in lent or not tasks.isdecimal() or int(tasks) >= min(partitions, _MOST_TASKS):
@@ -81,12 +81,12 @@ def lend_tasks(connector: Connector, lent: Lent, *, partitions: int) -> Lent:
 
 
 def tells_truth(connector: Connector, lent: Lent) -> bool:
-    """Whether the sink commits each record that it was given before the next one fails."""
+    """Return whether the sink commits each record that it was given before the next one fails."""
     return connector.plugin in _TRUE_SINKS or lent.get(_FLUSH) == "1"
 
 
 def find_refusal(connector: Connector, lent: Lent, client: ConnectPort) -> str:
-    """Why Connect would not take the lent keys, by its policy for overrides or its plugin; "" where it would."""
+    """Return why Connect would reject the temporary config, by its override policy or plugin; "" if it accepts it."""
     merged = {**connector.config, **lent, "name": connector.name}
     config = {key: value for key, value in merged.items() if value is not None}
     found = client.validate_config(connector.plugin, config)
@@ -98,7 +98,7 @@ _CONSUMER, _OVERRIDE = "consumer.", "consumer.override."
 
 
 def read_worker_config(settings: ConnectSettings) -> Mapping[str, str]:
-    """The converters and the consumer's settings of the workers; nothing where their file is not here."""
+    """Read the workers' converters and consumer settings; empty if their properties file isn't on this machine."""
     if settings.worker_config is None or not settings.worker_config.is_file():
         return {}
     from seamark.context.layer import Origin, OriginKind  # noqa: PLC0415
@@ -110,5 +110,5 @@ def read_worker_config(settings: ConnectSettings) -> Mapping[str, str]:
 
 
 def find_consumer_setting(key: str, config: Mapping[str, str], worker: Mapping[str, str], default: str) -> str:
-    """A setting of a sink's consumer: the connector's own, else the workers', else the default."""
+    """Return a setting of a sink's consumer: the connector's own, else the workers', else the default."""
     return (config.get(f"{_OVERRIDE}{key}") or worker.get(f"{_CONSUMER}{key}") or default).strip()

@@ -1,4 +1,4 @@
-"""The records that a sink reads, over the clients of a context."""
+"""The records that a sink reads, through the clients of a context."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from seamark.dead_letters.steps import Failure, is_copy_of
 from seamark.errors import NotFoundError, UnsupportedError
 from seamark.kafka.model import Headers, LogOffsets, RecordLocation, TopicPartition, WholeRecord
 from seamark.offsets.codec.converter_faults import SinkStage
-from seamark.offsets.stores.write_checks import check_record_topic
+from seamark.offsets.stores.topic import check_record_topic
 
 if TYPE_CHECKING:
     from seamark.connect.api import ConnectPort
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from seamark.kafka.records import RecordReader
 
 
-# As long as a step may send: see `connector_offsets.WRITE_SECONDS`.
+# The time in which a step may send, as `WRITE_SECONDS` of `seamark.offsets.read.connector`.
 _WRITE_SECONDS = 10.0
-# librdkafka's own limit, and room for what parking adds: ten short headers and a trace.
+# The default limit of librdkafka, and space for what is added to the copy: ten short headers and a stack trace.
 _LARGEST_BYTES, _ADDED_BYTES = 1_000_000, 262_144
 _ELSEWHERE = "consumer.override.bootstrap.servers"
 
 
 class SinkRecords:
-    """A `RecordPort` for one sink. What Connect says of it is read once."""
+    """A `RecordPort` for one sink. Its connector is read from Connect once."""
 
     def __init__(
         self,
@@ -50,41 +50,41 @@ class SinkRecords:
         self._connector: Connector | None = None
 
     def read_positions(self) -> dict[TopicPartition, int]:
-        """The next offset of every partition that it reads."""
+        """Return the next offset of every partition that it reads."""
         bounds = self._read_bounds()
         committed = self._read_committed()
         first = find_consumer_setting("auto.offset.reset", self.config, self.worker, "earliest")
         positions: dict[TopicPartition, int] = {}
         for spot, found in bounds.items():
             at = committed.get(spot)
-            # What was deleted comes no more: the consumer begins where it is told to.
+            # Deleted records are never read: the consumer starts where auto.offset.reset says.
             start = found.latest if first == "latest" else found.earliest
             positions[spot] = at if at is not None and found.earliest <= at <= found.latest else start
         return positions
 
     def read_ends(self) -> dict[TopicPartition, int]:
-        """Where the log of every partition that it reads ends now."""
+        """Return the current log end of every partition that it reads."""
         return {spot: found.latest for spot, found in self._read_bounds().items()}
 
     def find_next(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, RecordLocation]:
-        """The first record at or behind each position."""
+        """Return the first record at or after each offset."""
         with self._open() as reader:
             found = {spot: next(reader.read(spot, start), None) for spot, start in positions.items()}
         return {spot: record.place for spot, record in found.items() if record is not None}
 
     def read_from(self, spot: TopicPartition, start: int) -> Iterator[WholeRecord]:
-        """The records of a partition from an offset on, to where the log ends now."""
+        """Yield the records of a partition from an offset to the current end of the log."""
         with self._open() as reader:
             yield from reader.read(spot, start)
 
     def read(self, place: RecordLocation) -> WholeRecord | None:
-        """The record that lies there."""
+        """Return the record at that location; None if there is none."""
         with self._open() as reader:
             found = next(reader.read(place.spot, place.offset), None)
         return found if found is not None and found.place == place else None
 
     def is_parked(self, topic: str, place: RecordLocation) -> bool:
-        """Whether the topic holds a parked copy. It may be in any partition: somebody may have added some since."""
+        """Return whether the topic has a copy of the record. Partitions may have been added, so all are read."""
         with self._open(committed=True) as reader:
             return any(
                 is_copy_of(record, place)
@@ -93,7 +93,7 @@ class SinkRecords:
             )
 
     def park(self, topic: str, record: WholeRecord, headers: Headers) -> None:
-        """Write a copy with these headers behind its own."""
+        """Write a copy to the dead letter queue, with these headers after its own."""
         from seamark.kafka.produce import Outgoing  # noqa: PLC0415
         from seamark.kafka.transaction import ExactWriter  # noqa: PLC0415
 
@@ -126,7 +126,7 @@ class SinkRecords:
 
     @property
     def worker(self) -> Mapping[str, str]:
-        """What the workers' file says of converters and consumers."""
+        """The converters and consumer settings in the workers' properties file."""
         return read_worker_config(self._settings)
 
     def _open(self, *, committed: bool | None = None) -> RecordReader:
@@ -157,13 +157,13 @@ class SinkRecords:
     def _read_spots(self) -> tuple[TopicPartition, ...]:
         reading = self._brokers().read_topics(self.read_topics())
         for error in reading.failures.values():
-            # A topic that nobody has made yet holds no record either.
+            # A topic that doesn't exist yet has no records either.
             if not isinstance(error, NotFoundError):
                 raise error
         return tuple(spot for topic in reading.items for spot in topic.led_spots)
 
     def read_topics(self) -> tuple[str, ...]:
-        """The topics that it reads, by its config."""
+        """Return the topics that it reads, according to its config."""
         named = self.config.get("topics", "")
         if named.strip():
             return tuple(name.strip() for name in named.split(",") if name.strip())
@@ -172,7 +172,7 @@ class SinkRecords:
 
 
 def matches_topics(config: Mapping[str, str], topic: str) -> bool:
-    """Whether a sink with this config reads a topic."""
+    """Return whether a sink with this config reads a topic."""
     if named := config.get("topics", "").strip():
         return topic in [name.strip() for name in named.split(",")]
     try:
@@ -184,7 +184,7 @@ def matches_topics(config: Mapping[str, str], topic: str) -> bool:
         ) from None
 
 
-# Methods of Connect's WorkerSinkTask and TransformationChain, the innermost first: a put() may convert things itself.
+# Methods of Connect's WorkerSinkTask and TransformationChain, the innermost first: a put() may convert data itself.
 _FRAMES = (
     ("WorkerSinkTask.deliverMessages", SinkStage.TASK_PUT),
     ("TransformationChain.apply", SinkStage.TRANSFORMATION),
@@ -197,28 +197,28 @@ _TOPIC = r"[A-Za-z0-9._-]{1,249}"
 _PATTERNS = tuple(
     re.compile(pattern)
     for pattern in (
-        # A SinkRecord's own text.
+        # SinkRecord.toString().
         rf"kafkaOffset=(?P<offset>\d+)\b.{{0,200}}?topic='(?P<topic>{_TOPIC})', kafkaPartition=(?P<partition>\d+)",
         # Connect's ProcessingContext: {topic='t', partition=0, offset=12, …
         rf"topic='(?P<topic>{_TOPIC})', partition=(?P<partition>\d+), offset=(?P<offset>\d+)",
-        # As people write it: topic t partition 0 offset 12, topic: t, partition: 0, offset: 12
+        # As written by developers: topic t partition 0 offset 12, topic: t, partition: 0, offset: 12
         (
             rf"\b[Tt]opic[ :='\"]{{1,3}}(?P<topic>{_TOPIC})['\"]?[ ,;]{{1,2}}(?:and )?[Pp]artition[ :=]{{1,2}}"
             r"(?P<partition>\d+)[ ,;]{1,2}(?:and |at )?(?:\w+ )?[Oo]ffset[ :=]{1,2}(?P<offset>\d+)"
         ),
-        # As Kafka's consumer does: partition t-0 at offset 12
+        # As written by Kafka's consumer: partition t-0 at offset 12
         rf"\b(?:partition )?(?P<topic>{_TOPIC})-(?P<partition>\d+) (?:at )?offset (?P<offset>\d+)",
     )
 )
 
 
 def find_stage(trace: str) -> SinkStage:
-    """Where in the sink it failed."""
+    """Return the stage of the sink in which it failed."""
     return next((stage for frame, stage in _FRAMES if frame in trace), SinkStage.UNKNOWN)
 
 
 def find_places(trace: str) -> tuple[RecordLocation, ...]:
-    """The records that a trace names. Numbers that no log can have are none."""
+    """Return the records that a trace names, without numbers that no log can have."""
     found: dict[RecordLocation, None] = {}
     for pattern in _PATTERNS:
         for match in pattern.finditer(trace):
@@ -228,7 +228,7 @@ def find_places(trace: str) -> tuple[RecordLocation, ...]:
 
 
 def build_failure(task: Task, *, class_name: str, stage: SinkStage | None = None) -> Failure:
-    """How a task failed, for the headers of the parked record."""
+    """Build the failure of a task for the headers of the dead letter record."""
     root = fold_trace(task.trace).root
     exception, _, message = root.partition(":")
     return Failure(

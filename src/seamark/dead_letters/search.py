@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from seamark.changes.action import CheckStep
 from seamark.changes.codec import Transient
 from seamark.changes.environment import Environment
-from seamark.changes.step import Intent, Observed, Step, step_kind
+from seamark.changes.step import ConnectorSubject, Intent, Observed, Step, step_kind
 from seamark.connect.model import Connector, ConnectorStatus, State, Task
 from seamark.connectors.read import read_status
 from seamark.connectors.run_state import RestartFailed
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 
 _LOOK_SECONDS = 0.5
-# Where the record is the first to come, a task runs for some tenths of a second.
+# If the failing record comes first, a task runs for a few tenths of a second.
 _GLANCE_SECONDS = 0.05
-# Without any progress and any failure. A JDBC sink tries a record ten times, three seconds apart, before it fails.
+# Without any progress or failure. A JDBC sink retries a record ten times, three seconds apart, before it fails.
 _IDLE_SECONDS = 120.0
-# How often a sink that runs is held against the end of its log.
+# How often a running sink is compared with the end of its log.
 _END_SECONDS = 20.0
-# A restart shows within a rebalance; after this a task that looks failed has failed again.
+# A restart is visible within a rebalance; after this time, a task that looks failed has failed again.
 _RESTART_SECONDS = 15.0
-# A restart gives the partitions another order. Five are enough where some hundred records wait in the others.
+# A restart changes the order of the partitions. Five rounds are enough if some hundred records wait in the others.
 ROUNDS = 5
 _MOST_NAMED = 5
 
 
 @dataclass(slots=True)
 class PoisonSearch:
-    """What the rounds of one search have seen: how often the sink failed, and the records that may be the cause.
+    """What the rounds of one search have observed: the number of failures, and the records that may be the cause.
 
-    It belongs to one process. A resume in another process begins with nothing seen.
+    It belongs to one process. A resume in another process starts without observations.
     """
 
     failures: int = 0
@@ -54,28 +54,22 @@ class PoisonSearch:
 
 @step_kind("await-poison")
 @dataclass(frozen=True, slots=True)
-class AwaitFailingRecord(CheckStep):
+class AwaitFailingRecord(ConnectorSubject, CheckStep):
     """Watch a sink with batches of one record until it fails; its committed offset is that of the failing record.
 
-    When a task fails, Connect commits what the batches before it processed: with one record in a batch, the committed
-    offset is that of the record that failed. If `place` is given, the record must be that one. Otherwise the record is
-    added to the sightings of the search: of all partitions with a next record, the one whose offset stays the same from
-    failure to failure. `number` is the round, from 1; each round after the first follows a restart of the failed tasks.
+    When a task fails, Connect commits what the previous batches processed: with one record per batch, the committed
+    offset is that of the record that failed. If `place` is given, the record must be that one. Otherwise the search
+    records the next record of the one partition whose offset stays the same from failure to failure (`sightings`).
+    `number` is the round, from 1; each round after the first follows a restart of the failed tasks.
     """
 
     aspect: ClassVar[str] = "poison"
 
-    cluster: str
-    name: str
     place: RecordLocation | None = None
     idle_seconds: float = _IDLE_SECONDS
     number: int = 1
-    # For the process that has the step; not part of the plan.
+    # State of the process that runs the step; not part of the plan.
     search: Annotated[PoisonSearch, Transient()] = field(default_factory=PoisonSearch, compare=False, repr=False)
-
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
 
     @property
     def settle_seconds(self) -> float:
@@ -88,7 +82,6 @@ class AwaitFailingRecord(CheckStep):
         return f"wait until {self.subject} has delivered all records before {self.place}{again}"
 
     def perform(self, world: Environment, intent: Intent) -> str | None:
-        del intent
         if self.search.sightings:
             return None
         if self.number > 1:
@@ -113,7 +106,7 @@ class AwaitFailingRecord(CheckStep):
             clock.sleep(_LOOK_SECONDS)
 
     def _end_round(self, standing: Mapping[TopicPartition, RecordLocation]) -> str:
-        """Return what a failure shows.
+        """Narrow the candidates after a failure, and return a note on the result.
 
         Raises:
             RefusedError: this was the last round, and the record isn't found.
@@ -128,7 +121,7 @@ class AwaitFailingRecord(CheckStep):
         return f"it failed; {len(search.candidates)} records may be the cause"
 
     def _await_restart(self, world: Environment) -> None:
-        """Wait until the restart shows: a status from before it would count as another failure."""
+        """Wait until the restart is visible, because the status from before it would count as another failure."""
         until = world.clock.now() + _RESTART_SECONDS
         while world.clock.now() < until and _has_failed(read_status(world, self.cluster, self.name)):
             world.clock.sleep(_GLANCE_SECONDS)
@@ -136,22 +129,24 @@ class AwaitFailingRecord(CheckStep):
     def _look(
         self, world: Environment, port: RecordPort, last: Mapping[TopicPartition, int], *, is_idle: bool
     ) -> tuple[bool, Mapping[TopicPartition, int]]:
-        """Whether a task has failed, and the positions. The status first: one that is seen failed has committed."""
+        """Return whether a task has failed, and the committed offsets.
+
+        The status is read first: a task that is seen as FAILED has already committed.
+        """
         try:
             is_failed = _has_failed(read_status(world, self.cluster, self.name))
             return is_failed, port.read_positions()
         except SeamarkError as error:
-            # A rebalance or a broker that restarts hides it for a while.
+            # A rebalance or a restarting broker hides it temporarily.
             if is_idle or not error.retryable:
                 raise
             return False, last
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        del intent
         return Observed.AFTER if _has_failed(read_status(world, self.cluster, self.name)) else Observed.BEFORE
 
     def _pick(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """The positions that matter: of the partition that is named, or of all."""
+        """Return the relevant offsets: those of the named partition, or all."""
         if self.place is None:
             return positions
         return {spot: position for spot, position in positions.items() if spot == self.place.spot}
@@ -161,7 +156,7 @@ class AwaitFailingRecord(CheckStep):
         standing: Mapping[TopicPartition, RecordLocation],
         candidates: Mapping[TopicPartition, RecordLocation] | None,
     ) -> Mapping[TopicPartition, RecordLocation]:
-        """Those that stood still since the last look: what moved on did not fail."""
+        """Return the candidates that didn't move since the last failure: a record that was passed didn't fail."""
         if candidates is None or self.place is not None:
             return standing
         return {spot: place for spot, place in standing.items() if candidates.get(spot) == place}
@@ -170,7 +165,7 @@ class AwaitFailingRecord(CheckStep):
         if self.place is not None:
             found = candidates.get(self.place.spot) == self.place
         else:
-            # Two failures at the same record: a task may have failed once for another reason.
+            # Require two failures at the same record, because a task may have failed once for another reason.
             found = len(candidates) == 1 and self.search.failures > 1
         if found:
             self.search.sightings[:] = [self.place] if self.place is not None else candidates.values()
@@ -187,7 +182,10 @@ class AwaitFailingRecord(CheckStep):
     def _refuse_well(
         self, following: Mapping[TopicPartition, RecordLocation], ends: Mapping[TopicPartition, int]
     ) -> None:
-        """A sink that took all that was there when it began does not fail any more; else it would go on for ever."""
+        """Refuse if the sink has processed all records that existed at the start: it no longer fails.
+
+        Without this check the search would never end.
+        """
         if all(place.offset >= ends.get(spot, 0) for spot, place in following.items()):
             raise RefusedError(
                 f"{self.subject} took every record that was there: nothing is skipped",
@@ -224,7 +222,7 @@ class AwaitFailingRecord(CheckStep):
 class RestartSearch(RestartFailed):
     """Restart the failed tasks of a sink for another round of a search, unless the record is found.
 
-    It is a step of its own, so that each restart has its intent in the journal.
+    It is a separate step, so that each restart has its intent in the journal.
     """
 
     place: RecordLocation | None = None
@@ -235,9 +233,8 @@ class RestartSearch(RestartFailed):
         return Intent(before=intent.before, after=intent.before) if self._is_over(world) else intent
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        # The task may have failed again already, at the same record: the status can't show whether it was restarted.
+        # The task may already have failed again at the same record, so the status can't show whether it was restarted.
         # The next round doesn't depend on it.
-        del world, intent
         return Observed.AFTER
 
     def _is_over(self, world: Environment) -> bool:
@@ -267,7 +264,7 @@ def _has_failed(status: ConnectorStatus | None) -> bool:
 
 
 class FoundBy(StrEnum):
-    """How a poison record is known. The words are those of a plan."""
+    """How the failing record was identified. The texts are shown in plans."""
 
     DECODING = "the first record that its converters can't read"
     TRACE = "the record that the task's trace names"
@@ -277,7 +274,7 @@ class FoundBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """A record, why it is the one, how it fails, and the next offset that the sink has committed in its partition."""
+    """A failing record, how it was identified, its failure, and the sink's committed offset in its partition."""
 
     place: RecordLocation
     found_by: FoundBy
@@ -287,13 +284,17 @@ class Poison:
     reason: str = ""
 
 
-# A batch is 500 records by default (`max.poll.records`). A sink that writes whole files may have taken many batches
-# since it last committed; files of more records than this are rare, and looking takes a few seconds.
+# A batch has 500 records by default (`max.poll.records`). A sink that writes whole files may have read many batches
+# since its last commit; files of more records than this are rare, and reading them takes a few seconds.
 _MOST_LOOKED_AT = 20_000
 
 
 def find_failed_task(connector: Connector) -> Task:
-    """The first task of a sink that has failed; a refusal where there is nothing to skip."""
+    """Return the first failed task of a sink.
+
+    Raises:
+        RefusedError: there is nothing to skip.
+    """
     if connector.type is not ConnectorType.SINK:
         raise RefusedError(
             f"{connector.owner} is no sink: only a sink can stand at a record",
@@ -313,7 +314,7 @@ def find_failed_task(connector: Connector) -> Task:
 
 
 class PoisonFinder:
-    """Looks for the record of one failed sink. Changes nothing."""
+    """Finds the failing record of one sink. Makes no changes."""
 
     def __init__(self, connector: Connector, records: SinkRecords) -> None:
         self._connector = connector
@@ -321,10 +322,10 @@ class PoisonFinder:
         self._task = find_failed_task(connector)
 
     def find(self) -> Poison | None:
-        """The record, where its bytes or the trace tell it; None where only trying can."""
+        """Return the record if its bytes or the trace identify it; None if only trying can find it."""
         positions = self._records.read_positions()
         stage = find_stage(self._task.trace)
-        # What failed in a transformation or in put() was read well before.
+        # A record that failed in a transformation or in put() was converted successfully before.
         if stage.is_converter or stage is SinkStage.UNKNOWN:
             found = self._decode(positions)
             if found is not None:
@@ -332,7 +333,12 @@ class PoisonFinder:
         return self._read_trace(positions)
 
     def confirm(self, place: RecordLocation, found_by: FoundBy) -> Poison:
-        """A place that somebody named, or where the sink stood."""
+        """Check a location that the user named, or at which the sink stopped, and return its record.
+
+        Raises:
+            NotFoundError: the sink doesn't read that partition, or there is no such record.
+            UsageError: the sink has already passed that offset.
+        """
         positions = self._records.read_positions()
         if place.spot not in positions:
             raise NotFoundError(
@@ -353,7 +359,7 @@ class PoisonFinder:
         return self._build(record, found_by, positions)
 
     def _decode(self, positions: Mapping[TopicPartition, int]) -> Poison | None:
-        """Of the first undecodable records of all partitions, the one that is met the soonest."""
+        """Return the undecodable record that the sink reads first, over all partitions."""
         decoder = Decoder(self._connector.config, self._records.worker)
         found: tuple[WholeRecord, Fault] | None = None
         most = _MOST_LOOKED_AT
@@ -361,16 +367,16 @@ class PoisonFinder:
             try:
                 for number, record in enumerate(islice(self._records.read_from(spot, start), most)):
                     if fault := decoder.find_fault(record):
-                        # In the other partitions only what comes sooner is of interest.
+                        # In the other partitions, only earlier records matter.
                         found, most = (record, fault), number
                         break
             except DoubtError:
-                # One converter that is not known here: no record could be called the first.
+                # With a converter that seamark doesn't know, no record can be identified as the first.
                 return None
         return None if found is None else self._build(found[0], FoundBy.DECODING, positions, fault=found[1])
 
     def _read_trace(self, positions: Mapping[TopicPartition, int]) -> Poison | None:
-        """The record that the trace names, where it is one alone and still to come."""
+        """Return the record that the trace names, if it names exactly one that wasn't processed yet."""
         named = {
             place
             for place in find_places(self._task.trace)

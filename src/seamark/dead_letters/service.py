@@ -1,4 +1,4 @@
-"""Plans around a poison record: one that finds it by trying, and one that parks and skips it."""
+"""Plans for a record that a sink can't process: find it by trying, then send it to a dead letter queue and skip it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A plan that lets a sink stand at its poison record. When it was applied, the record can be read."""
+    """A plan that makes a sink stop at its failing record. After it is applied, the record can be read."""
 
     planned: PlannedChange
     owner: str
@@ -45,10 +45,10 @@ class Search:
     finder: PoisonFinder
 
     def read_poison(self) -> Poison:
-        """The record that was found.
+        """Return the record that was found.
 
         Raises:
-            RefusedError: it was not found, or nobody can tell whether it is the one.
+            RefusedError: it wasn't found, or seamark can't determine whether it is the failing one.
         """
         if not self.sightings:
             raise RefusedError(f"the record at which {self.owner} fails was not found; nothing was skipped")
@@ -64,7 +64,7 @@ class Search:
 
 
 class Skips:
-    """What can be done about a poison record: find it, search for it by trying, plan to skip it."""
+    """Operations on a record that a sink can't process: find it, search for it by trying, plan to skip it."""
 
     def __init__(
         self,
@@ -82,17 +82,17 @@ class Skips:
         self._planner = planner
 
     def find(self, owner: str, *, at: RecordLocation | None = None) -> Poison | None:
-        """The poison record of a failed sink; None where only trying tells it. `at` names it, where somebody knows.
+        """Return the failing record of a sink; None if only trying can find it. `at` names it, if it is known.
 
         Raises:
-            RefusedError: it is no sink, or no task of it has failed.
+            RefusedError: the connector isn't a sink, or none of its tasks has failed.
         """
         connector = self._read(owner)
         finder = PoisonFinder(connector, self._records(connector))
         return finder.find() if at is None else finder.confirm(at, FoundBy.OPERATOR)
 
     def search(self, owner: str, *, lend: Mapping[str, str] | None = None) -> Search:
-        """Plan to let a failed sink take record by record until it stands at the one that it can't take."""
+        """Plan to make a failed sink process record by record until it stops at the one that it can't process."""
         connector = self._read(owner)
         records = self._records(connector)
         finder = PoisonFinder(connector, records)
@@ -127,7 +127,7 @@ class Skips:
         accept_zombies: bool = False,
         show: bool = False,
     ) -> PlannedChange:
-        """Plan to deliver all that is before a record, to park it, and to let the sink go on behind it."""
+        """Plan to deliver all records before one, send that one to the dead letter queue, and continue after it."""
         connector = self._read(owner)
         records = self._records(connector)
         topic = self._choose_topic(connector, park)
@@ -158,13 +158,13 @@ class Skips:
         record = records.read(poison.place) if show else None
         if record is None:
             return planned
-        # What is in the record is for the one who asked for it, and no part of the plan.
+        # The record's content is only for the user who requested it, and not part of the plan.
         return replace(planned, effects=(action.build_effect(seen, shown=record.value),))
 
     def _choose_delivery(
         self, connector: Connector, poison: Poison, lent: Lent, records: SinkRecords
     ) -> tuple[bool, tuple[str, ...]]:
-        """Whether the records before it are delivered one by one. That it fails right there proves it, too."""
+        """Choose whether the records before it are delivered one by one. A failure at the record also confirms it."""
         refusal = find_refusal(connector, lent, self._clusters.client(connector.cluster))
         if not refusal:
             return True, ()

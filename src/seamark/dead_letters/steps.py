@@ -1,4 +1,4 @@
-"""After a record was skipped: the sink runs, and goes on behind it."""
+"""Steps that skip a record: temporary config, dead letter topic and record, and the check that the sink continues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Protocol
 from seamark.changes.action import CheckStep, read_within_deadline
 from seamark.changes.codec import Transient
 from seamark.changes.environment import Environment
-from seamark.changes.step import CanNotUndo, Intent, Observed, Step, step_kind
+from seamark.changes.step import CanNotUndo, ConnectorSubject, Intent, Observed, Step, step_kind
 from seamark.connect.model import ConnectorStatus, State, fold_trace
 from seamark.connectors.read import read_status
 from seamark.connectors.run_state import SetRunState, is_running
@@ -20,7 +20,7 @@ from seamark.errors import DeadlineError, RefusedError, SeamarkError
 from seamark.kafka.model import Headers, RecordLocation, TopicPartition, WholeRecord
 from seamark.topics.actions import CreateTopic
 
-# What says who a connector is, what it reads and from where: a sink with another of these is another sink.
+# Keys that determine a connector's identity and input: with another value, it would be another sink.
 _NOT_LENT = frozenset({"name", "connector.class", "topics", "topics.regex"})
 _OVERRIDES, _BATCH = (
     ("consumer.override.", "producer.override.", "admin.override."),
@@ -29,7 +29,7 @@ _OVERRIDES, _BATCH = (
 
 
 def refuse_lent(keys: Iterable[str]) -> None:
-    """Refuse keys that can't be lent: those that make another connector of it, and secrets."""
+    """Refuse keys that can't be changed temporarily: those that change the connector's identity, and secrets."""
     for key in keys:
         if key in _NOT_LENT or (key.startswith(_OVERRIDES) and key != _BATCH) or is_sensitive(key):
             raise RefusedError(f"{key} can't be lent for a while; nothing was changed")
@@ -38,7 +38,7 @@ def refuse_lent(keys: Iterable[str]) -> None:
 @step_kind("lend-config")
 @dataclass(frozen=True, slots=True)
 class OverrideConfig(EditConfig):
-    """Some keys of a connector's config get other values for a while. With `returns` it is the way back."""
+    """Set some keys of a connector's config temporarily. With `returns`, the step restores the previous values."""
 
     returns: bool = False
 
@@ -51,7 +51,7 @@ class OverrideConfig(EditConfig):
         refuse_lent(self.values)
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        # The change gives back what it lends, in every case. Only where that failed, there is something to undo.
+        # The change always restores the temporary config. Only if that failed is there something to undo.
         if self.returns or intent.before is None:
             return None
         former = self.find_former(intent)
@@ -63,22 +63,20 @@ class OverrideConfig(EditConfig):
 @step_kind("run-meanwhile")
 @dataclass(frozen=True, slots=True)
 class RunTemporarily(SetRunState):
-    """A connector runs or stops in the midst of a change. An undo of the change has nothing to do about it."""
+    """Run or stop a connector during a change. An undo of the change needs no counterpart."""
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        del intent
         return None
 
 
 @step_kind("make-parking-topic")
 @dataclass(frozen=True, slots=True)
 class CreateDeadLetterTopic(CreateTopic):
-    """The topic for parked records is created. It stays where the change is undone: the parked record is in it."""
+    """Create the dead letter topic. Undo keeps it, because the skipped record is in it."""
 
     configs: Mapping[str, str] = field(default_factory=dict)
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        del intent
         return None
 
 
@@ -86,27 +84,30 @@ class RecordPort(Protocol):
     """The records of one sink."""
 
     def read_positions(self) -> Mapping[TopicPartition, int]:
-        """The next offset of every partition that it reads. What was never committed stands where the log begins."""
+        """Return the next offset of every partition that it reads; the start of the log if nothing is committed."""
         ...
 
     def read_ends(self) -> Mapping[TopicPartition, int]:
-        """Where the log of every partition that it reads ends now."""
+        """Return the current log end of every partition that it reads."""
         ...
 
     def find_next(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, RecordLocation]:
-        """The first record at or behind each position, as the sink would get it. None where the log ends."""
+        """Return the first record at or after each offset, as the sink would get it; none at the end of the log."""
         ...
 
     def read(self, place: RecordLocation) -> WholeRecord | None:
-        """The record that lies there; None where none does any more."""
+        """Return the record at that location; None if it no longer exists."""
         ...
 
     def is_parked(self, topic: str, place: RecordLocation) -> bool:
-        """Whether the topic holds a parked copy of the record that lies, or lay, there. No topic holds none."""
+        """Return whether the topic has a copy of the record at that location, even if the original no longer exists.
+
+        A missing topic has no copies.
+        """
         ...
 
     def park(self, topic: str, record: WholeRecord, headers: Headers) -> None:
-        """Write a copy with these headers behind its own."""
+        """Write a copy to the dead letter queue, with these headers after its own."""
         ...
 
 
@@ -115,31 +116,25 @@ RECORDS: Port[Callable[[str, str], RecordPort]] = Port("records")
 
 
 _LOOK_SECONDS = 1.0
-# A task that has just been started may still show the failure of the one before it for a moment.
+# A task that has just been started may briefly show the failure of the previous one.
 _FAILED_SECONDS = 5.0
 _RUNNING_SECONDS = 3.0
 
 
 @step_kind("await-progress")
 @dataclass(frozen=True, slots=True)
-class AwaitProgress(CheckStep):
-    """A sink is watched until it runs and has committed something behind a place, or nothing is left to read there.
+class AwaitProgress(ConnectorSubject, CheckStep):
+    """Watch a sink until it runs and has committed an offset after a record, or no record is left to read there.
 
-    Sinks commit every `offset.flush.interval.ms`, a minute by default, and some of them only whole files: one that runs
-    for `patience_seconds` is well, too.
+    Sinks commit every `offset.flush.interval.ms`, a minute by default, and some of them only whole files. So a sink
+    that runs for `patience_seconds` passes, too.
     """
 
     aspect: ClassVar[str] = "progress"
 
-    cluster: str
-    name: str
     place: RecordLocation
     deadline_seconds: float = 120.0
     patience_seconds: float = 75.0
-
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
 
     @property
     def settle_seconds(self) -> float:
@@ -149,7 +144,6 @@ class AwaitProgress(CheckStep):
         return f"see {self.subject} run and go on behind {self.place}"
 
     def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
         clock = world.clock
         deadline = clock.now() + self.deadline_seconds
         running_since: float | None = None
@@ -170,7 +164,6 @@ class AwaitProgress(CheckStep):
             clock.sleep(_LOOK_SECONDS)
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        del intent
         status = read_status(world, self.cluster, self.name)
         return Observed.AFTER if status is not None and is_running(status) else Observed.BEFORE
 
@@ -178,7 +171,7 @@ class AwaitProgress(CheckStep):
         try:
             return read_status(world, self.cluster, self.name)
         except SeamarkError as error:
-            # A rebalance hides it for a while.
+            # A rebalance hides it temporarily.
             if is_late or not error.retryable:
                 raise
             return None
@@ -196,7 +189,7 @@ class AwaitProgress(CheckStep):
 
     def _build_failed(self, status: ConnectorStatus | None) -> RefusedError:
         traces = [task.trace for task in (status.tasks if status else ()) if task.state is State.FAILED]
-        # The words of a trace may hold what is in a record; its class does not.
+        # The message of a trace may contain record data; the exception class doesn't.
         kinds = {fold_trace(trace).root.partition(":")[0] for trace in traces}
         return RefusedError(
             f"{self.place} is skipped, and {self.subject} fails again",
@@ -215,17 +208,17 @@ class AwaitProgress(CheckStep):
         )
 
 
-# Connect's own names, as its dead-letter queues have them (DeadLetterQueueReporter).
+# Connect's own header names, as in its dead letter queues (DeadLetterQueueReporter).
 PREFIX = "__connect.errors."
-# Connect keeps the record's time as the copy's. Then a topic's retention may delete an old record as soon as it is
-# parked, so a copy has the time of its parking, and the record's own is here.
+# Connect copies the record's timestamp. Then retention may delete an old record immediately after it is written, so a
+# copy has the time of its writing, and this header has the record's own timestamp.
 TIMESTAMP = "seamark.record.timestamp"
 _LOST = "not kept: the plan came from a file, or the change was resumed"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a record failed. What a trace says may hold the record's contents: plan and journal keep it out."""
+    """How a record failed. A trace may contain record data, so the plan and the journal don't store it."""
 
     stage: str = ""
     class_name: str = ""
@@ -237,22 +230,16 @@ class Failure:
 
 @step_kind("park-record")
 @dataclass(frozen=True, slots=True)
-class SendToDeadLetter(Step):
-    """The record at a place is copied to a topic, unless a copy of it is there already."""
+class SendToDeadLetter(ConnectorSubject, Step):
+    """Copy a record to the dead letter topic, unless a copy of it is already there."""
 
     aspect: ClassVar[str] = "parked"
     # A copy can be read as soon as it is acknowledged. A minute is for a topic whose leader moves.
     settle_seconds: ClassVar[float] = 60.0
 
-    cluster: str
-    name: str
     place: RecordLocation
     topic: str
     failure: Failure = field(default_factory=Failure)
-
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
 
     def describe(self) -> str:
         return f"park {self.place}, which {self.subject} can't take, in {self.topic}"
@@ -262,7 +249,6 @@ class SendToDeadLetter(Step):
         return Intent(before=self._build_image(is_parked=is_parked), after=self._build_image(is_parked=True))
 
     def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
         port = world.use(RECORDS)(self.cluster, self.name)
         record = read_within_deadline(world, self.subject, lambda: port.read(self.place))
         if record is None:
@@ -273,13 +259,11 @@ class SendToDeadLetter(Step):
         port.park(self.topic, record, tuple(self._build_headers(record)))
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        del intent
         is_parked = world.use(RECORDS)(self.cluster, self.name).is_parked(self.topic, self.place)
         return Observed.AFTER if is_parked else Observed.BEFORE
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        # The copy stays: it does no harm, and somebody may have read it.
-        del intent
+        # The copy stays: it is harmless, and consumers may have read it.
         return None
 
     def _build_image(self, *, is_parked: bool) -> dict[str, object]:
@@ -303,12 +287,12 @@ class SendToDeadLetter(Step):
 
 
 def build_place_headers(place: RecordLocation) -> Headers:
-    """The headers by which a parked copy says where its record lies."""
+    """Return the headers that name the location of a copy's original record."""
     values = {"topic": place.topic, "partition": str(place.partition), "offset": str(place.offset)}
     return tuple((f"{PREFIX}{name}", value.encode()) for name, value in values.items())
 
 
 def is_copy_of(record: WholeRecord, place: RecordLocation) -> bool:
-    """Whether a record is a parked copy of the one at a place. A header that stands twice counts as its last one."""
+    """Return whether a record is a copy of the one at a location. If a header occurs twice, the last one counts."""
     headers = dict(record.headers)
     return all(headers.get(name) == value for name, value in build_place_headers(place))

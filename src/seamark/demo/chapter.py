@@ -1,4 +1,4 @@
-"""What a chapter is: values that say what shall be shown, and no word on how."""
+"""The values of a chapter: what is shown, independent of how it is run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Need(StrEnum):
-    """Something a chapter can't do without. The value is its name for people."""
+    """A requirement of a chapter. The value is its display name."""
 
     JAVA = "Java 17"
     JARS = "Kafka's jars"
@@ -24,22 +24,22 @@ class Need(StrEnum):
 
 
 EVERYWHERE = (Need.JAVA, Need.JARS)
-"""What no chapter can do without."""
+"""The requirements of every chapter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What is waited for: words that end the sentence "until …", and the question whether it has come."""
+    """A condition to wait for: words that complete the sentence "until …", and the check."""
 
     words: str
     has_come: Callable[[Stage], bool]
-    # A rebalance of two workers on two busy cores took up to 15 s here; four times that is something that hangs.
+    # A rebalance of two workers on two busy cores took up to 15 s here; after four times that, something hangs.
     deadline_seconds: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happens past seamark. `words` are shown as what it is: a REST call, a line of a file."""
+    """Something that happens outside seamark. `words` are shown as what it is: a REST call, a line of a file."""
 
     words: str
     happen: Callable[[Stage], None]
@@ -47,10 +47,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One thing that is shown: a sentence, then a command or an event, then what to look at.
+    """One thing that is shown: a sentence, then a command or an event, then what to notice.
 
-    `command` is what a person would type; `{change}` in it is the id of the newest change, `{bucket}` the folder behind
-    the bucket. `codes` are the exit codes that the story goes on with: any other one ends the demo as a failure.
+    `command` is what a user would type; `{change}` in it is the ID of the newest change, `{bucket}` the folder of the
+    bucket. `codes` are the expected exit codes: any other one ends the demo as a failure.
     """
 
     say: str
@@ -65,8 +65,8 @@ class Act:
 class Chapter:
     """One part of the demo.
 
-    `needs` leave it out where they are missing; `wishes` are started for it where they are there. `set_up` makes what
-    the acts build upon, where no earlier chapter has; it must do nothing where it is there already.
+    The chapter is skipped if one of `needs` is missing; `wishes` are started for it if they are available. `set_up`
+    creates what the acts build on, if no earlier chapter has; it must do nothing if that exists.
     """
 
     name: str

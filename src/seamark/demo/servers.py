@@ -1,4 +1,4 @@
-"""The servers of the demo: started by devstack as a child, ended by its own way to end."""
+"""The servers of the demo: started by devstack as a child process, and ended through devstack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from seamark.demo.chapter import Need
-from seamark.errors import DevstackError
+from seamark.errors import DevstackError, format_install_hint
 
 if TYPE_CHECKING:
     from seamark.devstack import Stack
@@ -26,7 +26,7 @@ CONTEXT_FILE = "seamark.yaml"
 
 
 def build_context(stack: Stack, folder: Path) -> str:
-    """The file's text."""
+    """Return the text of the contexts file."""
     connect = stack.connect["connect"]
     return f"""\
 # The context of the demo. It goes with its servers.
@@ -47,7 +47,7 @@ contexts:
 
 
 def _build_databases(stack: Stack) -> str:
-    """Where rows are counted. The password is in the environment of the demo's commands, as psql reads it."""
+    """Return the databases in which rows are counted. The demo's commands have the password in their environment."""
     found = stack.postgres
     if found is None:
         return ""
@@ -61,7 +61,7 @@ def _build_databases(stack: Stack) -> str:
 
 
 def _build_lakes(stack: Stack) -> str:
-    """Where topics are landed as tables. Its keys stay in the stack's folder."""
+    """Return the lake in which topics are stored as tables. Its keys stay in the stack's folder."""
     if stack.s3 is None:
         return ""
     return f"""\
@@ -76,19 +76,19 @@ def _build_lakes(stack: Stack) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """Something that is not there: what, and how to get it."""
+    """A missing requirement: what it is, and how to get it."""
 
     need: Need
     why: str
     hint: str = ""
 
     def __str__(self) -> str:
-        """For a line of text: `PostgreSQL (on Debian: apt-get install postgresql)`."""
+        """Format one line: `PostgreSQL (on Debian: apt-get install postgresql)`."""
         return f"{self.need} ({self.hint or self.why})"
 
 
 def find_lacks(needs: Iterable[Need]) -> tuple[Lack, ...]:
-    """Those of the needs that this machine does not meet. Nothing is fetched or started for it."""
+    """Return the requirements that this machine does not meet. Nothing is downloaded or started for it."""
     found = []
     for need in dict.fromkeys(needs):
         try:
@@ -99,7 +99,7 @@ def find_lacks(needs: Iterable[Need]) -> tuple[Lack, ...]:
 
 
 def build_refusal(lacks: Iterable[Lack]) -> DevstackError:
-    """The error for a machine on which not even the servers can start."""
+    """Build the error for a machine on which the servers can't start."""
     lacks = tuple(lacks)
     return DevstackError(
         f"the demo needs {' and '.join(lack.need for lack in lacks)}",
@@ -171,7 +171,7 @@ def _check_spark() -> None:
 
     missing = [package for package in ("pyspark", "pyarrow", "deltalake") if find_spec(package) is None]
     if missing:
-        raise DevstackError(f"{' and '.join(missing)} is not installed", hint="pip install 'seamark[spark]'")
+        raise DevstackError(f"{' and '.join(missing)} is not installed", hint=format_install_hint("spark"))
     _check_jar_set(f"spark-{SPARK_VERSION}")
 
 
@@ -186,7 +186,7 @@ _CHECKS: Mapping[Need, Callable[[], None]] = {
 }
 
 
-# devstack's own words for "everything is up": of a supervisor, and of the starter of a detached one.
+# devstack's own messages for "everything is up": of a supervisor, and of the starter of a detached one.
 _READY = ("ready: ", "the stack ")
 _DEVSTACK = (sys.executable, "-m", "seamark.devstack")
 # Ending takes 1-4 s here; devstack itself gives a supervisor 30 s.
@@ -195,7 +195,7 @@ _END_SECONDS = 45.0
 
 @contextlib.contextmanager
 def run_servers(file: Path, *, options: Sequence[str], keep: bool, tell: Callable[[str], None]) -> Iterator[Stack]:
-    """Start a stack that lives as long as this block; with `keep` it goes on if the block ends well.
+    """Start a stack that runs as long as this block; with `keep` it continues if the block ends without an error.
 
     Without `keep` the kernel ends the servers even if this process is killed.
     """
@@ -225,7 +225,7 @@ def _run_detached(file: Path, options: Sequence[str], tell: Callable[[str], None
         _await_started(process, tell)
         yield
     except BaseException:
-        # A second signal changes nothing where it has ended.
+        # A second signal has no effect if it has ended.
         process.send_signal(signal.SIGINT)
         _await_end(process)
         if file.exists():
@@ -245,7 +245,7 @@ def _start(arguments: Sequence[str], file: Path) -> subprocess.Popen[str]:
         text=True,
         errors="replace",
         env={**environ, "PYTHONUNBUFFERED": "1"},
-        # Its own session: a Ctrl-C must not end the servers before the command that still talks to them.
+        # Its own session: a Ctrl-C must not end the servers before the command that still uses them.
         start_new_session=True,
     )
 
@@ -257,7 +257,7 @@ def _await_started(process: subprocess.Popen[str], tell: Callable[[str], None]) 
 
 
 def _tell_until_ready(stream: IO[str] | None, tell: Callable[[str], None]) -> list[str] | None:
-    """Pass on what it says. Gives None once it is ready, or all it said if it ended before."""
+    """Forward its output. Return None once it is ready, or all its output if it ended before."""
     said = []
     for line in stream or ():
         if line.startswith(_READY):
@@ -292,7 +292,7 @@ def _close(process: subprocess.Popen[str]) -> None:
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let a closed terminal and a plain kill end the servers as Ctrl-C does."""
+    """Make SIGHUP and SIGTERM end the servers as Ctrl-C does."""
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

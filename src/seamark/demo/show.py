@@ -1,4 +1,4 @@
-"""The whole evening: servers up, the chapters, servers down."""
+"""Run the demo: start the servers, play the chapters, end the servers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from seamark.errors import DevstackError, UsageError
 from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Span, Style, line, render_lines
 
-# Longer lines are hard to read; a terminal may be narrower, and a pipe has no width of its own.
+# Longer lines are hard to read; a terminal may be narrower, and a pipe has no width.
 _WIDTH = 100
 
 
 @dataclass(slots=True)
 class Audience:
-    """Writes to one stream; where `waits` is set, a person says when it goes on."""
+    """Writes to one stream; if `waits` is set, the user decides when to continue."""
 
     out: TextIO
     stdin: TextIO
@@ -36,38 +36,38 @@ class Audience:
     waits: bool = False
 
     def title(self, text: str) -> None:
-        """The begin of a chapter."""
+        """Write the title of a chapter."""
         self._write("")
         self._write(text, Style.STRONG)
 
     def say(self, text: str) -> None:
-        """A sentence of the story."""
+        """Write a sentence of the narration."""
         self._write("")
         for part in self._wrap(text):
             self._write(part)
 
     def show(self, prompt: str, text: str) -> None:
-        """What is done, as a person would do it."""
+        """Write what is done, as a user would type it."""
         self._line(Span(f"{prompt} ", Style.MUTED), Span(text, Style.STRONG))
 
     def look(self, text: str) -> None:
-        """What to look at in what was just written."""
+        """Write what to notice in the previous output."""
         for number, part in enumerate(self._wrap(text, less=2)):
             self._line(Span("  " if number else "→ ", Style.GOOD), part)
 
     def tell(self, text: str) -> None:
-        """Progress, and remarks beside the story."""
+        """Write progress, and remarks."""
         self._write(f"  {text}", Style.MUTED)
 
     def goes_on(self) -> bool:
-        """Wait for Enter; False where the person has had enough."""
+        """Wait for Enter; return False if the user quits."""
         if not self.waits:
             return True
         asked = render_lines([line(Span("  Enter goes on, q quits", Style.MUTED))], color=self.color)
         self.out.write(f"{asked.rstrip()} ")
         self.out.flush()
         answer = self.stdin.readline()
-        # No line at all is the end of the input: nobody is there any more.
+        # An empty read is the end of the input: there is no user.
         return bool(answer) and answer.strip().lower() not in ("q", "quit")
 
     def _wrap(self, text: str, *, less: int = 0) -> list[str]:
@@ -78,12 +78,12 @@ class Audience:
 
     def _line(self, *parts: str | Span) -> None:
         self.out.write(render_lines([line(*parts)], color=self.color))
-        # Commands write to the same terminal by themselves: what was said must be there before.
+        # Commands write to the same terminal directly: earlier output must be flushed first.
         self.out.flush()
 
 
 def play(chapters: Sequence[tuple[int, Chapter]], stage: Stage, audience: Audience) -> bool:
-    """Play numbered chapters to their end; False where the person quit before."""
+    """Play numbered chapters to their end; return False if the user quit before."""
     for number, chapter in chapters:
         audience.title(f"{number}. {chapter.title}")
         if chapter.set_up is not None:
@@ -137,35 +137,35 @@ class ListedChapter:
 
 @dataclass(frozen=True, slots=True)
 class Programme:
-    """The chapters that were asked for. `lacks` are those without which no server starts."""
+    """The chosen chapters. `lacks` are the missing requirements of the servers themselves."""
 
     entries: tuple[ListedChapter, ...]
     lacks: tuple[Lack, ...] = ()
-    # What chapters wish for and this machine has.
+    # The optional requirements of chapters that this machine meets.
     granted: frozenset[Need] = frozenset()
 
     @property
     def played(self) -> tuple[ListedChapter, ...]:
-        """The chapters that have all they need."""
+        """Return the chapters whose requirements are met."""
         return tuple(entry for entry in self.entries if not entry.lacks)
 
     @property
     def left_out(self) -> tuple[ListedChapter, ...]:
-        """The chapters that can't be played here."""
+        """Return the chapters that can't be played here."""
         return tuple(entry for entry in self.entries if entry.lacks)
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options of `devstack up`: a database that no connector can reach is not started."""
+        """Return the options of `devstack up`: a database that no connector can use is not started."""
         postgres = ("--postgres",) if {Need.POSTGRES, Need.JDBC} <= self.granted else ()
         s3 = ("--s3",) if Need.S3 in self.granted else ()
         return ("--workers", "2", *postgres, *s3)
 
     def check(self) -> None:
-        """Refuse to begin where nothing could be shown.
+        """Raise if nothing could be shown.
 
         Raises:
-            DevstackError: it says what is missing and how to get it.
+            DevstackError: It names what is missing and how to get it.
         """
         if self.lacks:
             raise build_refusal(self.lacks)
@@ -185,7 +185,7 @@ def build_programme(
     chapters: Sequence[Chapter] = CHAPTERS,
     find: Callable[[Iterable[Need]], tuple[Lack, ...]] = find_lacks,
 ) -> Programme:
-    """Choose chapters by number or name, all of them where none is named, in their own order."""
+    """Choose chapters by number or name, by default all of them, in their own order."""
     numbered = list(enumerate(chapters, start=1))
     numbers = {_find_number(word, numbered) for word in chosen}
     picked = [(number, chapter) for number, chapter in numbered if not numbers or number in numbers]
@@ -202,7 +202,7 @@ def build_programme(
 
 
 def build_programme_view(programme: Programme) -> View[ListedChapter]:
-    """The chapters as a list."""
+    """Build the view of the chapters."""
     return View(_LISTING, programme.entries)
 
 
@@ -248,7 +248,7 @@ Servers = Callable[..., contextlib.AbstractContextManager[object]]
 def run_show(
     programme: Programme, audience: Audience, *, keep: bool = False, color: str = "auto", servers: Servers = run_servers
 ) -> None:
-    """Start the servers, play the chapters, and end the servers, whatever happens."""
+    """Start the servers, play the chapters, and end the servers in any case."""
     begin = time.monotonic()
     for entry in programme.left_out:
         audience.tell(f"chapter {entry.number}, {entry.chapter.name}, is left out: {_join(entry.lacks)}")
@@ -278,7 +278,7 @@ def _say_how_to_use(stage: Stage, audience: Audience) -> None:
 
 @contextlib.contextmanager
 def _open_folder(*, keep: bool) -> Iterator[Path]:
-    """A folder of the demo's own: gone at the end, or in the user's state folder where it is kept."""
+    """Open a folder for the demo: removed at the end, or in the user's state folder if it is kept."""
     if not keep:
         with tempfile.TemporaryDirectory(prefix="seamark-demo-") as name:
             yield Path(name)

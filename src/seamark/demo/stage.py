@@ -1,4 +1,4 @@
-"""Where the acts happen: the running servers, a folder, and command lines that are run for real."""
+"""The environment of the acts: the running servers, a folder, and command lines that are really run."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from seamark.demo.chapter import Moment
     from seamark.devstack import Stack
 
-# The largest pause that nobody notices between a thing and its being seen.
+# The longest delay that users do not notice.
 _LOOK_SECONDS = 0.25
-# The longest commands of the demo: a restart of a worker may take 120 s until devstack gives it up, and a cut-over
-# starts Spark while the servers keep two cores busy.
+# The longest commands of the demo: a restart of a worker may take 120 s until devstack gives up, and a cutover starts
+# Spark while the servers keep two cores busy.
 _COMMAND_SECONDS = 300.0
-# What the caller's environment may tell the demo's own commands: where the jars are.
+# The variables of the caller that the demo's own commands get: where the jars are.
 _KEPT = frozenset({"SEAMARK_CACHE", "SEAMARK_PLUGINS"})
 _PROGRAMS = {"seamark": (sys.executable, "-m", "seamark.cli"), "python": (sys.executable,)}
 BUCKET = "lake"
@@ -35,10 +35,10 @@ BUCKET = "lake"
 
 @dataclass(slots=True)
 class Stage:
-    """What the acts of the demo are given.
+    """What the acts of the demo use.
 
-    `folder` is the current folder of every command; nothing of the user's is in it. `done` holds what set-ups have
-    made, by name, so that no chapter makes it twice.
+    `folder` is the current folder of every command; it contains nothing of the user's. `done` has the names of
+    completed set-ups, so that no chapter repeats one.
     """
 
     stack: Stack
@@ -51,7 +51,7 @@ class Stage:
 
     @property
     def exports(self) -> dict[str, str]:
-        """The variables that point `seamark` to this stage and away from the user's own contexts and state."""
+        """Return the variables that point `seamark` to this folder and not to the user's own contexts and state."""
         return {
             "SEAMARK_CONFIG": str(self.folder / CONTEXT_FILE),
             "SEAMARK_DEVSTACK": str(self.file),
@@ -63,7 +63,7 @@ class Stage:
         }
 
     def use_spark(self) -> None:
-        """Let commands run Spark on this machine; its jars are fetched where they are missing."""
+        """Allow commands to run Spark on this machine; missing jars are downloaded."""
         from seamark.devstack.downloads import spark_jars  # noqa: PLC0415
 
         self.jars = str(spark_jars())
@@ -73,7 +73,7 @@ class Stage:
         (self.folder / CONTEXT_FILE).write_text(build_context(self.stack, self.folder))
 
     def run(self, command: str) -> int:
-        """Run a command line before the eyes of the audience and give its exit code."""
+        """Run a command line with visible output and return its exit code."""
         return subprocess.run(
             _find_program(command),
             cwd=self.folder,
@@ -84,7 +84,7 @@ class Stage:
         ).returncode
 
     def read(self, command: str) -> str:
-        """Run a command line unseen and give what it wrote; an error if it failed."""
+        """Run a command line without visible output and return its output. Raises if it failed."""
         done = subprocess.run(
             _find_program(command),
             cwd=self.folder,
@@ -103,7 +103,7 @@ class Stage:
         return done.stdout
 
     def fill(self, command: str) -> str:
-        """The command as it is typed, with what is known only now."""
+        """Return the command as it is typed, with its placeholders filled."""
         if "{change}" in command:
             command = command.replace("{change}", self.read("seamark journal list --limit 1 -o name").strip())
         if "{bucket}" in command:
@@ -112,13 +112,13 @@ class Stage:
 
     @property
     def bucket(self) -> Path:
-        """The folder behind the bucket."""
+        """Return the folder of the bucket."""
         if self.stack.s3 is None:
             raise DevstackError("this demo has no S3 server")
         return Path(self.stack.s3.data) / BUCKET
 
     def call(self, method: str, path: str, body: Mapping[str, str] | None = None) -> Any:
-        """One bare REST call to the first worker, past seamark. None where it is refused: not there, or later."""
+        """Make one bare REST call to the first worker, without seamark. Return None for an HTTP error (404, 409)."""
         request = urllib.request.Request(  # noqa: S310 - a worker of our own stack
             self.stack.connect["connect"].urls[0] + path,
             method=method,
@@ -133,14 +133,14 @@ class Stage:
         return json.loads(text) if text else {}
 
     def find_states(self, name: str) -> tuple[str, ...]:
-        """The states of a connector and of its tasks, in this order; none where it is not there."""
+        """Return the states of a connector and of its tasks, in this order; none if it does not exist."""
         status = self.call("GET", f"/connectors/{name}/status")
         if status is None:
             return ()
         return (status["connector"]["state"], *(task["state"] for task in status["tasks"]))
 
     def wait_for(self, moment: Moment) -> float:
-        """Wait until the moment has come and give the seconds; an error at its deadline."""
+        """Wait until the condition holds and return the seconds. Raises at its deadline."""
         begin = time.monotonic()
         while not moment.has_come(self):
             if time.monotonic() - begin > moment.deadline_seconds:
@@ -159,7 +159,7 @@ class Stage:
         found = self.stack.postgres
         if found is None:
             return {}
-        # As libpq reads them, so that the demo shows a bare psql.
+        # Named as libpq reads them, so that the demo can show a bare psql.
         return {
             "PGHOST": found.host,
             "PGPORT": str(found.port),

@@ -1,4 +1,4 @@
-"""Starting a stack and reaching a running one."""
+"""Start a stack, and connect to a running one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def load_stack(path: str | Path) -> Stack:
 
 @contextlib.contextmanager
 def start_stack(spec: StackSpec | None = None, *, name: str = "test") -> Iterator[Stack]:
-    """Start a stack that lives as long as this block, and no longer than this process."""
+    """Start a stack that runs as long as this block, and no longer than this process."""
     with tempfile.TemporaryDirectory(prefix="seamark-stack-") as folder:
         file = Path(folder) / "stack.json"
         process = _spawn(spec or StackSpec(), name=name, file=file)
@@ -75,12 +75,12 @@ def _lines(stream: IO[str] | None) -> Iterator[str]:
 
 
 _NAME = "control.sock"
-# A restart waits up to 120 s for a worker; the asker waits a little longer.
+# A restart waits up to 120 s for a worker; the caller waits a little longer.
 ANSWER_SECONDS = 150
 
 
 class ControlSocket:
-    """The supervisor's end."""
+    """The supervisor's end of the control socket."""
 
     def __init__(self, folder: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -111,7 +111,7 @@ class ControlSocket:
 
 
 def ask(folder: Path, command: str, name: str = "") -> dict[str, Any]:
-    """Send one request to the supervisor of the stack in that folder and give its answer."""
+    """Send one request to the supervisor of the stack in that folder and return its answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
         peer.settimeout(ANSWER_SECONDS)
         try:
@@ -128,8 +128,8 @@ def ask(folder: Path, command: str, name: str = "") -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _short_path(folder: Path) -> Iterator[str]:
-    # A socket's path may have 107 bytes; a folder of pytest's easily has more. The way through an open
-    # folder's descriptor is always short.
+    # A socket's path may have 107 bytes; a folder of pytest easily has more. The path through an open folder's
+    # descriptor is always short.
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{descriptor}/{_NAME}"

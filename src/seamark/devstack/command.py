@@ -22,14 +22,14 @@ from seamark.errors import DevstackError, InterruptedRunError, SeamarkError
 
 
 def default_file(name: str) -> Path:
-    """Where a named stack keeps its JSON file."""
+    """Return the path of a named stack's JSON file."""
     from platformdirs import user_state_path  # noqa: PLC0415
 
     return user_state_path("seamark") / "devstack" / f"{name}.json"
 
 
 def running_stack(file: Path) -> Stack:
-    """The stack of that file; an error if its supervisor is dead."""
+    """Return the stack of that file. Raises if its supervisor is dead."""
     stack = read_stack(file)
     if not is_alive(stack.supervisor_pid):
         raise DevstackError(
@@ -40,7 +40,7 @@ def running_stack(file: Path) -> Stack:
 
 
 def start_detached(spec: StackSpec, *, name: str, file: Path) -> None:
-    """Start a stack that goes on after this command; return when it is ready."""
+    """Start a stack that continues after this command; return when it is ready."""
     _refuse_running(file)
     _fetch(spec)
     command = [sys.executable, "-m", "seamark.devstack", "supervise", "--name", name, "--file", str(file)]
@@ -74,12 +74,12 @@ def start_detached(spec: StackSpec, *, name: str, file: Path) -> None:
 
 
 def run_detached(spec: StackSpec, *, name: str, file: Path) -> None:
-    """Be the supervisor of a detached stack. What is printed before the ready line reaches the starter."""
+    """Run the supervisor of a detached stack. Output before the ready line reaches the starter."""
     _supervise(spec, name=name, file=file, detach=True)
 
 
 def run_foreground(spec: StackSpec, *, name: str, file: Path) -> None:
-    """Be the supervisor of a stack that ends with the caller, also when the caller is killed."""
+    """Run the supervisor of a stack that ends with the caller, even if the caller is killed."""
     caller = os.getppid()
     tie_to_parent(signal.SIGTERM)
     if os.getppid() != caller:
@@ -92,7 +92,7 @@ def run_foreground(spec: StackSpec, *, name: str, file: Path) -> None:
 def _supervise(spec: StackSpec, *, name: str, file: Path, detach: bool) -> None:
     begin = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix=f"seamark-{name}-"))
-    # PostgreSQL runs as another user where we are root, and must be able to pass through.
+    # If devstack runs as root, PostgreSQL runs as another user, which must be able to traverse the folder.
     folder.chmod(0o711)
     signal.signal(signal.SIGTERM, _interrupt)
     supervisor = None
@@ -104,7 +104,7 @@ def _supervise(spec: StackSpec, *, name: str, file: Path, detach: bool) -> None:
         supervisor.start()
         _say(f"{READY}{len(layout.servers)} servers in {time.monotonic() - begin:.1f} s")
         if detach:
-            # The starter reads no further; a later print must not kill us.
+            # The starter reads no further; a later print must not end this process.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         supervisor.serve()
     finally:
@@ -118,7 +118,7 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 
 def end_stack(file: Path) -> None:
-    """End a stack and wait until its supervisor and every server are gone."""
+    """End a stack and wait until its supervisor and every server have ended."""
     stack = read_stack(file)
     if is_alive(stack.supervisor_pid):
         ask(Path(stack.folder), "down")
@@ -127,7 +127,7 @@ def end_stack(file: Path) -> None:
         lambda: all(state_of(entry.pid) == "gone" for entry in stack.servers), "every server was gone", seconds=10
     )
     folder = Path(stack.folder)
-    # The file is data: only a folder that a supervisor made is removed.
+    # The file is untrusted data: only a folder that a supervisor created is removed.
     if folder.name.startswith("seamark-") and folder.parent == Path(tempfile.gettempdir()):
         shutil.rmtree(folder, ignore_errors=True)
     file.unlink(missing_ok=True)
@@ -135,7 +135,7 @@ def end_stack(file: Path) -> None:
 
 
 def build_exports(stack: Stack, file: Path) -> str:
-    """The shell line that points seamark to a stack."""
+    """Return the shell line that points seamark to a stack."""
     values = {"SEAMARK_CONFIG": stack.context_file, "SEAMARK_DEVSTACK": str(file)}
     if stack.spark:
         values |= {"SEAMARK_SPARK_MASTER": stack.spark.master, "SEAMARK_SPARK_JARS": stack.spark.jars}
@@ -143,7 +143,7 @@ def build_exports(stack: Stack, file: Path) -> str:
 
 
 def print_status(file: Path) -> int:
-    """Print the servers; exit code 1 if one of them does not run."""
+    """Print the servers; return exit code 1 if one of them does not run."""
     stack = running_stack(file)
     states = {entry.name: state_of(entry.pid) for entry in stack.servers}
     print(f"{'SERVER':<18}{'STATE':<10}{'PID':<9}{'PORT':<8}{'VERSION':<9}")
@@ -156,12 +156,12 @@ def print_log(file: Path, server: str, *, lines: int) -> None:
     """Print the end of a server's log."""
     log = Path(running_stack(file).server(server).log)
     for line in log.read_text(errors="replace").splitlines()[-lines:]:
-        # What a server logs is data: a control character in it must not reach the terminal.
+        # A server's log is untrusted data: a control character in it must not reach the terminal.
         print("".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in line))
 
 
 def signal_server(file: Path, command: str, *, name: str) -> str:
-    """Have the supervisor kill, stop, continue or restart a server; give a sentence."""
+    """Ask the supervisor to kill, stop, continue or restart a server; return a message."""
     stack = running_stack(file)
     stack.server(name)
     answer = ask(Path(stack.folder), command, name)
@@ -219,7 +219,7 @@ _ABOUT = """Real Kafka brokers, Connect workers, PostgreSQL, S3 and Spark, as ch
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command and give its exit code."""
+    """Run one command and return its exit code."""
     options = _parser().parse_args(arguments)
     try:
         return _run(options)

@@ -1,7 +1,7 @@
-"""Jars by Maven coordinates, each with its SHA-256 in a committed file.
+"""Download jars by Maven coordinates, each with its SHA-256 in a committed file.
 
-The POM files in `coordinates/` name the coordinates; `jars.sha256` there names every file that
-Maven then brings, with its checksum. A jar that is missing, changed or extra is refused by name.
+The POM files in `coordinates/` have the coordinates; `jars.sha256` there lists every file that Maven downloads for
+them, with its checksum. A jar that is missing, changed or extra is rejected by name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from seamark.errors import DevstackError
 
 
 def cache_folder() -> Path:
-    """Where jars and programs are kept: `$SEAMARK_CACHE`, else the user's cache folder."""
+    """Return the folder for jars and programs: `$SEAMARK_CACHE`, else the user's cache folder."""
     if chosen := os.environ.get("SEAMARK_CACHE"):
         return Path(chosen)
     from platformdirs import user_cache_path  # noqa: PLC0415
@@ -30,7 +30,7 @@ def cache_folder() -> Path:
 
 
 def fill(target: Path, build: Callable[[Path], None]) -> Path:
-    """Give `target` from the cache; if it is not there, `build` fills a folder that becomes it in one step."""
+    """Return `target` from the cache; if it does not exist, `build` fills a folder that is renamed to it."""
     with _lock(target):
         if not target.exists():
             beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -45,20 +45,20 @@ def fill(target: Path, build: Callable[[Path], None]) -> Path:
 
 @contextmanager
 def _lock(target: Path) -> Iterator[None]:
-    # Two stacks started at once on an empty cache must not fetch the same folder twice.
+    # Two stacks started at once with an empty cache must not download the same folder twice.
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / f".{target.name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-# An empty Maven cache took 100 s for the largest set and Go 130 s of building on 2 cores;
-# ten minutes is a dead network, not a slow one.
+# With an empty cache, Maven took 100 s for the largest set, and Go 130 s for its build on 2 cores; ten minutes mean a
+# dead network, not a slow one.
 TOOL_DEADLINE_SECONDS = 600
 
 
 def run_tool(command: Sequence[str], purpose: str, *, env: Mapping[str, str] | None = None) -> str:
-    """Run a fetching tool to its end and give its output."""
+    """Run a download tool to its end and return its output."""
     if shutil.which(command[0]) is None:
         raise DevstackError(
             f"{command[0]} is needed to {purpose} and is not on this machine",
@@ -89,22 +89,22 @@ CHECKSUMS = COORDINATES / "jars.sha256"
 
 
 def kafka_jars() -> Path:
-    """The folder with the broker, the tools and the Connect runtime."""
+    """Return the folder with the broker, the tools and the Connect runtime."""
     return read_jars(f"kafka-{KAFKA_VERSION}")
 
 
 def connect_jars(version: str) -> Path:
-    """The folder with the Connect runtime of a version."""
+    """Return the folder with the Connect runtime of a version."""
     return kafka_jars() if version == KAFKA_VERSION else read_jars(f"connect-{version}")
 
 
 def spark_jars() -> Path:
-    """The folder with what Spark needs beside its wheel: Kafka, s3a, PostgreSQL, Delta."""
+    """Return the folder with what Spark needs beside its wheel: Kafka, s3a, PostgreSQL, Delta."""
     return read_jars(f"spark-{SPARK_VERSION}")
 
 
 def read_jars(name: str) -> Path:
-    """Give the folder of a jar set, fetched if need be, and checked each time."""
+    """Return the folder of a jar set, downloaded if needed, and verified each time."""
     expected = read_checksums().get(name)
     if expected is None:
         known = ", ".join(sorted(read_checksums()))
@@ -119,7 +119,7 @@ def read_jars(name: str) -> Path:
 
 
 def fetch_jars(name: str, target: Path) -> None:
-    """Have Maven copy a jar set into a folder."""
+    """Copy a jar set into a folder with Maven."""
     kind, _, version = name.rpartition("-")
     pom, option = {
         "kafka": ("kafka.pom.xml", f"-Dkafka.version={version}"),
@@ -129,13 +129,13 @@ def fetch_jars(name: str, target: Path) -> None:
         "plugin-s3": ("connectors.pom.xml", "-Ds3"),
         "plugin-debezium": ("connectors.pom.xml", "-Ddebezium"),
     }[kind]
-    # An own local repository would keep the user's clean, but most developers' already hold half of these jars.
+    # A separate local repository would keep the user's clean, but most developers' already have half of these jars.
     command = ["mvn", "-q", "-B", "-f", str(COORDINATES / pom), option, "dependency:copy-dependencies"]
     run_tool([*command, f"-DoutputDirectory={target}"], f"fetch the jars {name}")
 
 
 def read_checksums() -> dict[str, dict[str, str]]:
-    """Every known jar set: file name to SHA-256."""
+    """Read every known jar set: file name to SHA-256."""
     sets: dict[str, dict[str, str]] = {}
     for line in CHECKSUMS.read_text().splitlines():
         digest, _, path = line.partition("  ")
@@ -145,7 +145,7 @@ def read_checksums() -> dict[str, dict[str, str]]:
 
 
 def lock_jars(names: list[str]) -> None:
-    """Fetch jar sets anew and write their checksums into the committed file."""
+    """Download jar sets again and write their checksums to the committed file."""
     import tempfile  # noqa: PLC0415
 
     sets = read_checksums() if CHECKSUMS.exists() else {}

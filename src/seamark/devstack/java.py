@@ -1,4 +1,4 @@
-"""Starting a Java program from a folder of jars."""
+"""Start a Java program from a folder of jars."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORKER_HEAP = "1g"
 
 
 def find_java() -> str:
-    """The java program: of `$JAVA_HOME`, else on the PATH; 17 or later."""
+    """Return the java program: of `$JAVA_HOME`, else on the PATH; 17 or later."""
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else shutil.which("java")
     if not java or not Path(java).exists():
@@ -34,7 +34,7 @@ def find_java() -> str:
 def java_command(
     libs: Path, main_class: str, *arguments: str, heap: str, log_config: Path | None = None, full_jit: bool = False
 ) -> list[str]:
-    """The command line of one of Kafka's programs."""
+    """Return the command line of one of Kafka's programs."""
     options = [
         f"-Xmx{heap}",
         # Eight JVMs share two cores here: no collector threads.
@@ -50,7 +50,7 @@ def java_command(
 
 
 def write_properties(path: Path, values: dict[str, str]) -> None:
-    """Write a Java properties file. Values here hold no character that needs escaping but the backslash."""
+    """Write a Java properties file. Values here contain no character that needs escaping except the backslash."""
     lines = [f"{key}={value}".replace("\\", "\\\\") for key, value in values.items()]
     path.write_text("\n".join(lines) + "\n")
     path.chmod(0o600)
@@ -74,13 +74,13 @@ log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
 
 
-# FileStream and MirrorMaker come with Kafka's own jars. The JDBC and S3 connectors are not to be had by coordinates:
-# their release is looked for in `$SEAMARK_PLUGINS` and in the cache.
+# FileStream and MirrorMaker come with Kafka's own jars. The JDBC and S3 connectors are not available by coordinates:
+# their release is searched for in `$SEAMARK_PLUGINS` and in the cache.
 
 
 @dataclass(frozen=True, slots=True)
 class PluginRelease:
-    """A connector release: the start of its jar's name and the jar set of its dependencies."""
+    """A connector release: the prefix of its jar's name and the jar set of its dependencies."""
 
     name: str
     jar: str
@@ -106,7 +106,7 @@ RELEASES = (
 
 @dataclass(frozen=True, slots=True)
 class PluginFolder:
-    """What `plugin.path` points to. `missing` says where to get what was not found."""
+    """The folder for `plugin.path`. `missing` describes where to get what was not found."""
 
     folder: Path
     names: tuple[str, ...]
@@ -115,13 +115,13 @@ class PluginFolder:
 
 
 def plugin_places() -> list[Path]:
-    """The folders that are searched for connector releases, in order."""
+    """Return the folders that are searched for connector releases, in order."""
     named = os.environ.get("SEAMARK_PLUGINS", "")
     return [Path(place) for place in named.split(os.pathsep) if place] + [cache_folder() / "plugins"]
 
 
 def build_plugins(folder: Path, *, wanted: frozenset[str]) -> PluginFolder:
-    """Lay out the plugin folder: one folder each, the jar and its dependencies as links."""
+    """Build the plugin folder: one folder each, with links to the jar and its dependencies."""
     folder.mkdir()
     names, missing, manifests = [], [], True
     for release in RELEASES:
@@ -147,7 +147,7 @@ def build_plugins(folder: Path, *, wanted: frozenset[str]) -> PluginFolder:
 
 
 def _find(release: PluginRelease) -> Path | None:
-    # Either the bare jar, or the folder of an unpacked release, which brings its own dependencies.
+    # Either the bare jar, or the folder of an unpacked release, which has its own dependencies.
     for place in plugin_places():
         found = sorted(place.glob(f"{release.jar}*"), reverse=True)
         for path in found:

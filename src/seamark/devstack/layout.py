@@ -1,4 +1,4 @@
-"""From a spec to servers: files laid out, ports taken, and the stack as it will be."""
+"""Turn a spec into servers: write their files, reserve their ports, and build the stack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from seamark.devstack.stack import ConnectEndpoint, KafkaEndpoint, PostgresEndpo
 
 @dataclass(frozen=True, slots=True)
 class StackLayout:
-    """The stack that will be, its servers in the order of their start, and what could not be had."""
+    """The stack to be started, its servers in the order of their start, and what is not available."""
 
     stack: Stack
     servers: tuple[Server, ...]
@@ -27,7 +27,7 @@ class StackLayout:
 
 
 def fetch_parts(spec: StackSpec) -> None:
-    """Bring everything the spec needs into the cache. The slow part of a first start."""
+    """Download everything the spec needs into the cache. This is the slow part of a first start."""
     kafka_jars()
     for version in spec.clusters().values():
         connect_jars(version)
@@ -45,7 +45,7 @@ def fetch_parts(spec: StackSpec) -> None:
 def build_layout(
     spec: StackSpec, *, name: str, folder: Path, supervisor_pid: int, ports: PortReservation
 ) -> StackLayout:
-    """Lay out every server's files under a folder."""
+    """Write every server's files below a folder."""
     (folder / "logs").mkdir()
     doors = Doors(ports) if spec.has_proxies else None
     kafka, servers = build_brokers(
@@ -121,7 +121,7 @@ def build_layout(
 
 
 def _write_secrets(folder: Path, *, postgres: PostgresEndpoint | None, s3: S3Endpoint | None) -> None:
-    # Connect's file provider reads these inside the workers, so that no connector config holds a password.
+    # Connect's file provider reads these inside the workers, so that no connector config contains a password.
     folder.mkdir(mode=0o700)
     if postgres:
         known = {"user": postgres.user, "password": postgres.password, "dsn": postgres.dsn}
@@ -155,7 +155,7 @@ def _context(kafka: KafkaEndpoint, clusters: dict[str, ConnectEndpoint], *, fold
         "  dev:",
         "    kafka:",
         f"      bootstrap.servers: {kafka.bootstrap_servers}",
-        # Connectors over files, and secrets in the stack's own folder: what no real context should allow.
+        # Connectors for files, and secrets in the stack's own folder: no real context should allow these.
         "    policy:",
         "      files: [/**]",
         f"      provider_paths: [default, {folder}/secrets/**]",
@@ -172,7 +172,7 @@ def _context(kafka: KafkaEndpoint, clusters: dict[str, ConnectEndpoint], *, fold
 
 
 def _databases(postgres: PostgresEndpoint | None) -> str:
-    """Where rows are counted, for what is behind a source and for what a move would read again."""
+    """Return the databases in which rows are counted, for source lag and for what a move would reprocess."""
     if postgres is None:
         return ""
     url = f"jdbc:postgresql://{postgres.host}:{postgres.port}/{postgres.database}"
@@ -186,7 +186,7 @@ def _databases(postgres: PostgresEndpoint | None) -> str:
 
 
 def _lakes(s3: S3Endpoint | None) -> str:
-    """Where topics are landed as tables of Delta."""
+    """Return the lake in which topics are stored as Delta tables."""
     if s3 is None:
         return ""
     lines = (

@@ -19,15 +19,15 @@ from pathlib import Path
 
 from seamark.errors import DevstackError
 
-# A port that is free now can be taken a second later. Two things are done against it: ports come from below the
-# kernel's ephemeral range (32768 up), so no outgoing connection gets one by chance; and each is held by a file lock
-# for as long as the supervisor lives, so no other stack chooses it.
+# A port that is free now can be in use a second later. Two measures prevent that: ports are below the kernel's
+# ephemeral range (32768 up), so no outgoing connection gets one by chance; and each is held by a file lock as long as
+# the supervisor lives, so no other stack chooses it.
 
 FIRST, LAST = 15000, 32000
 
 
 class PortReservation:
-    """Ports held for one stack until the process ends."""
+    """Ports reserved for one stack until the process ends."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.gettempdir()) / "seamark-ports"
@@ -35,7 +35,7 @@ class PortReservation:
         self._held: list[int] = []
 
     def take(self) -> int:
-        """One more port that is free and held."""
+        """Reserve one more free port."""
         for port in random.sample(range(FIRST, LAST), 500):
             if _is_free(port) and self._hold(port):
                 return port
@@ -62,7 +62,7 @@ def _is_free(port: int) -> bool:
 
 
 def answers(port: int, host: str = "127.0.0.1") -> bool:
-    """Whether something accepts connections there."""
+    """Return whether the port accepts connections."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((host, port)) == 0
@@ -73,7 +73,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """How a server is started and how it is known to be ready."""
+    """How a server is started and how its readiness is detected."""
 
     name: str
     kind: str
@@ -86,12 +86,12 @@ class Server:
     env: Mapping[str, str] = field(default_factory=dict)
     user: str | None = None
     after: tuple[str, ...] = ()
-    # Ready took 5-10 s here with every server starting at once on 2 cores; six times that is a server that hangs.
+    # Ready took 5-10 s here with every server starting at once on 2 cores; after six times that, a server hangs.
     ready_seconds: float = 60
 
 
 class RunningServer:
-    """A started server. Its log is appended to, so only what came since the start is looked at."""
+    """A started server. Its log is appended to, so only the output since the start is read."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -114,29 +114,29 @@ class RunningServer:
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """Return the process ID."""
         return self.process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended, or None while it runs."""
+        """Return its exit code, or None while it runs."""
         return self.process.poll()
 
     def log_says(self, text: str) -> bool:
-        """Whether the log of this run holds a text."""
+        """Return whether the log of this run contains a text."""
         return text.encode() in self._log_bytes()
 
     def log_tail(self, lines: int = 15) -> str:
-        """The last lines of this run's log."""
+        """Return the last lines of this run's log."""
         return "\n".join(self._log_bytes().decode(errors="replace").splitlines()[-lines:])
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the server alone."""
+        """Send a signal to the server only."""
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(number)
 
     def end(self, *, grace_seconds: float) -> None:
-        """End it: ask first if there is a grace, then kill, and take its exit code."""
+        """End it: terminate first if there is a grace period, then kill, and read its exit code."""
         if self.exit_code is None and grace_seconds:
             self.send(signal.SIGCONT)
             self.send(signal.SIGINT)
@@ -152,7 +152,7 @@ class RunningServer:
 
 
 def state_of(pid: int) -> str:
-    """What the kernel says of a process: "running", "stopped" (SIGSTOP), or "gone"."""
+    """Return the kernel's state of a process: "running", "stopped" (SIGSTOP), or "gone"."""
     try:
         letter = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -161,7 +161,7 @@ def state_of(pid: int) -> str:
 
 
 def tie_to_parent(number: signal.Signals) -> None:
-    """Have the kernel send this process a signal when its parent dies."""
+    """Make the kernel send this process a signal when its parent dies."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0):
         raise DevstackError("this kernel can't tie a process to its parent", cause=os.strerror(ctypes.get_errno()))
@@ -180,7 +180,7 @@ def _leash(supervisor: int) -> Callable[[], None]:
 
 
 def _scrubbed_environment() -> dict[str, str]:
-    # A server must not see the caller's secrets, nor be steered by the caller's JVM or PG settings.
+    # A server must not get the caller's secrets, nor be affected by the caller's JVM or PG settings.
     kept = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME")
     return {name: os.environ[name] for name in kept if name in os.environ}
 
@@ -188,7 +188,7 @@ def _scrubbed_environment() -> dict[str, str]:
 def wait_until(
     check: Callable[[], bool], sentence: str, *, seconds: float, every_seconds: float = 0.1, hint: str = ""
 ) -> float:
-    """Wait until `check` holds and give the seconds it took; else fail with the sentence."""
+    """Wait until `check` holds and return the seconds it took; otherwise raise with the sentence."""
     start = time.monotonic()
     while not check():
         if time.monotonic() - start > seconds:

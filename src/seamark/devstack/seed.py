@@ -1,6 +1,6 @@
-"""A small fleet to look at: a table, a JDBC source over it, a topic, an S3 sink behind it.
+"""Create a small example fleet: a table, a JDBC source for it, a topic, an S3 sink after it.
 
-Where the JDBC and S3 connectors are not to be had, a file takes the place of the table and of the bucket.
+If the JDBC and S3 connectors are not available, files replace the table and the bucket.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SELECT 'player-' || (n % 97), 'item-' || (n % 13), 1 + n % 500 FROM generate_ser
 
 
 def seed_stack(stack: Stack, *, rows: int, say: Callable[[str], None]) -> None:
-    """Make the table and its connectors, and wait until their tasks run."""
+    """Create the table and its connectors, and wait until their tasks run."""
     if "connect" not in stack.connect:
         raise DevstackError("the stack has no Connect worker to seed", hint="python -m seamark.devstack up --workers 1")
     connect = stack.connect["connect"]
@@ -61,7 +61,7 @@ def seed_stack(stack: Stack, *, rows: int, say: Callable[[str], None]) -> None:
 
 
 def run_sql(postgres: PostgresEndpoint, sql: str) -> str:
-    """Run SQL by psql and give what it printed."""
+    """Run SQL with psql and return its output."""
     done = subprocess.run(
         ["psql", "-qAt", "-v", "ON_ERROR_STOP=1", "-h", postgres.host, "-p", str(postgres.port)],
         env={
@@ -137,7 +137,7 @@ def _file_sink(path: Path) -> dict[str, str]:
 
 
 def _put(stack: Stack, name: str, config: dict[str, str]) -> None:
-    # A worker that has just joined answers 409 until its group has settled.
+    # A worker that has just joined answers 409 until its group is stable.
     refusals: list[str] = []
 
     def accepted() -> bool:

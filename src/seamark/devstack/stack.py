@@ -1,4 +1,4 @@
-"""A running stack: every endpoint, process, log and folder, as one JSON file tells it."""
+"""A running stack: every endpoint, process, log and folder, stored as one JSON file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPARK_VERSION = "4.2.0"
 
 @dataclass(frozen=True, slots=True)
 class StackSpec:
-    """The servers to start. Each Connect version is a Connect cluster of its own, on the same brokers."""
+    """The servers to start. Each Connect version is a separate Connect cluster, on the same brokers."""
 
     brokers: int = 1
     workers: int = 1
@@ -26,26 +26,26 @@ class StackSpec:
     standalone: bool = False
     postgres: bool = False
     s3: bool = False
-    # A standalone Spark master and workers, which start executors as processes of their own. Each worker has a host of
-    # its own, 127.0.0.N: Spark starts no speculative copy of a task on the host that runs it.
+    # A standalone Spark master and workers, which start executors as separate processes. Each worker has its own host,
+    # 127.0.0.N: Spark starts no speculative copy of a task on the host that runs it.
     spark: bool = False
     spark_workers: int = 1
     exactly_once: bool = False
-    # Brokers that ask who somebody is and what he may do, on a second listener; who comes without a name may do all.
+    # Brokers with authentication and ACLs on a second listener; clients without a user have all permissions.
     authorizer: bool = False
-    # A proxy before each worker's REST API, for faults of the network.
+    # A proxy before each worker's REST API, for network faults.
     toxiproxy: bool = False
-    # A proxy before a second listener of each broker: who comes through a door is sent to doors only.
+    # A proxy before a second listener of each broker: its clients get only addresses of proxies.
     broker_doors: bool = False
     # Proxies before a third listener of each broker, which only the last worker of each Connect cluster uses: that
     # worker can be partitioned from Kafka while all others aren't.
     proxied_worker: bool = False
-    # The JVM's second compiler doubles the CPU of a start (34 s against 18 s for five JVMs here) and pays only in
-    # long runs: tests go without it, benches ask for it.
+    # The JVM's second compiler takes twice the CPU of a start (34 s against 18 s for five JVMs here) and pays off only
+    # in long runs: tests run without it, benchmarks enable it.
     full_jit: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse counts that no server can have."""
+        """Reject invalid counts."""
         if not 1 <= self.brokers <= 9:
             raise UsageError(f"a stack has 1 to 9 brokers, not {self.brokers}", hint="--brokers 3")
         if not 0 <= self.workers <= 9:
@@ -57,23 +57,23 @@ class StackSpec:
 
     @property
     def has_proxies(self) -> bool:
-        """Whether Toxiproxy is part of the stack."""
+        """Return whether Toxiproxy is part of the stack."""
         return self.toxiproxy or self.broker_doors or self.proxied_worker
 
     def clusters(self) -> dict[str, str]:
-        """Connect cluster names and their versions: the first is "connect", others carry the version."""
+        """Return Connect cluster names and their versions: the first is "connect", others have the version."""
         if not self.workers:
             return {}
         first, *others = dict.fromkeys(self.connect_versions)
         return {"connect": first} | {f"connect-{v.replace('.', '-')}": v for v in others}
 
     def to_json(self) -> str:
-        """The spec as one line of JSON, for the supervisor's command line."""
+        """Return the spec as one line of JSON, for the supervisor's command line."""
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> StackSpec:
-        """Read what `to_json` wrote."""
+        """Parse the output of `to_json`."""
         fields = json.loads(text)
         return cls(**(fields | {"connect_versions": tuple(fields["connect_versions"])}))
 
@@ -96,11 +96,11 @@ class ServerEntry:
 
 @dataclass(frozen=True, slots=True)
 class KafkaEndpoint:
-    """The brokers. `libs` holds the jars, also of Kafka's own tools.
+    """The brokers. `libs` contains the jars, including those of Kafka's own tools.
 
-    With an authorizer, `login_servers` are where `login_user` may do what ACLs allow, and nothing else. `door_servers`
-    are the doors of a proxy before the brokers, if there is one; each is named after its broker. `worker_servers` are
-    those of the proxied worker, named `worker-broker-1` and so on.
+    With an authorizer, `login_servers` are the addresses at which `login_user` has only the permissions of its ACLs.
+    `door_servers` are the proxies before the brokers, if there are any; each is named after its broker.
+    `worker_servers` are those of the proxied worker, named `worker-broker-1` and so on.
     """
 
     bootstrap_servers: str
@@ -132,7 +132,7 @@ class ConnectEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class PostgresEndpoint:
-    """The database server. The password is made anew for each stack."""
+    """The database server. Each stack has a new password."""
 
     host: str
     port: int
@@ -142,13 +142,13 @@ class PostgresEndpoint:
 
     @property
     def dsn(self) -> str:
-        """A libpq connection string."""
+        """Return a libpq connection string."""
         return f"host={self.host} port={self.port} user={self.user} password={self.password} dbname={self.database}"
 
 
 @dataclass(frozen=True, slots=True)
 class S3Endpoint:
-    """The object store. `data` is the folder behind it: a bucket is a folder there."""
+    """The object store. `data` is its folder: a bucket is a folder there."""
 
     endpoint: str
     access_key: str
@@ -159,7 +159,7 @@ class S3Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class ToxiproxyEndpoint:
-    """The proxy before the workers: its HTTP API, and each worker's door by the worker's name."""
+    """The proxy before the workers: its HTTP API, and each worker's proxy by the worker's name."""
 
     api: str
     doors: Mapping[str, str]
@@ -167,7 +167,7 @@ class ToxiproxyEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class SparkEndpoint:
-    """The standalone cluster: the master's URL and page. `jars` is a folder: what sessions need beside the wheel."""
+    """The standalone Spark cluster: the master's URL and web UI. `jars` has what sessions need beside the wheel."""
 
     master: str
     ui: str
@@ -177,7 +177,7 @@ class SparkEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Everything a test or a person needs to use the running servers."""
+    """Everything that is needed to use the running servers."""
 
     name: str
     folder: str
@@ -194,7 +194,7 @@ class Stack:
     servers: tuple[ServerEntry, ...] = ()
 
     def server(self, name: str) -> ServerEntry:
-        """The server of that name."""
+        """Return the server of that name."""
         for entry in self.servers:
             if entry.name == name:
                 return entry
@@ -203,7 +203,7 @@ class Stack:
 
 
 def write_stack(stack: Stack, path: Path) -> None:
-    """Write the stack file in one step, readable by its owner only: it holds passwords."""
+    """Write the stack file atomically, readable by its owner only, because it contains passwords."""
     body = {"format_version": FORMAT_VERSION, **dataclasses.asdict(stack)}
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(path.name + ".new")

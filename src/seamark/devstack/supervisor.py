@@ -1,8 +1,8 @@
 """The process that owns a stack's servers.
 
-It has one thread, so that the kernel's parent-death signal means this process and nothing less.
-It starts the servers, answers on a control socket, and ends everything when told, when its
-caller dies (foreground), or by its own death.
+It has one thread, so that the kernel's parent-death signal refers to this process and not to a thread. It starts the
+servers, answers on a control socket, and ends everything on request, when its caller dies (foreground), or by its own
+death.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 
 
 class Supervisor:
-    """Starts, watches and ends the servers of one stack."""
+    """Starts, monitors and ends the servers of one stack."""
 
     def __init__(self, layout: StackLayout, *, stack_file: Path, say: Say) -> None:
         self._layout = layout
@@ -34,17 +34,17 @@ class Supervisor:
         self._say = say
         self._running: dict[str, RunningServer] = {}
         self._ending = False
-        # It is there before anybody reads the stack's file: who asks too early waits, and is not refused.
+        # Created before the stack's file can be read: an early request waits instead of being refused.
         self._control = ControlSocket(Path(layout.stack.folder))
 
     @property
     def stack(self) -> Stack:
-        """The stack as it is now, with the newest process ids."""
+        """Return the current stack, with the newest process IDs."""
         entries = tuple(_entry(running) for running in self._running.values())
         return dataclasses.replace(self._layout.stack, servers=entries)
 
     def start(self) -> None:
-        """Start every server, those that need another after it, and wait until all are ready."""
+        """Start every server after those that it needs, and wait until all are ready."""
         begin = time.monotonic()
         waiting = list(self._layout.servers)
         starting: dict[str, float] = {}
@@ -60,12 +60,12 @@ class Supervisor:
         write_stack(self.stack, self._stack_file)
 
     def serve(self) -> None:
-        """Answer the control socket until told to end."""
+        """Answer the control socket until the end is requested."""
         with self._control as control, _on_signal(self._end_soon):
             while not self._ending:
                 control.answer(self._obey, seconds=0.5)
                 for running in self._running.values():
-                    # Takes the exit code, so that a dead server does not stay as a zombie.
+                    # Reads the exit code, so that a dead server does not stay as a zombie.
                     running.process.poll()
 
     def end(self, *, keep_data: bool = False) -> None:
@@ -126,7 +126,7 @@ class Supervisor:
         if running.exit_code is not None:
             raise DevstackError(f"{name} does not run: it ended with {running.exit_code}")
         running.send(number)
-        # The kernel acts on the signal a moment later; who asked must be able to rely on it.
+        # The kernel acts on the signal slightly later; the caller must be able to rely on the new state.
         wait_until(lambda: state_of(running.pid) == state, f"{name} was {state}", seconds=10, every_seconds=0.02)
         running.process.poll()
         return running.pid
@@ -136,9 +136,9 @@ class Supervisor:
 
 
 def _grace(server: Server) -> float:
-    """How long a server may take to end by itself. Two leave something behind when they are killed outright.
+    """Return how long a server may take to end. PostgreSQL and Spark workers leave something behind when killed.
 
-    PostgreSQL a shared memory segment, a Spark worker its executors, until they notice.
+    PostgreSQL leaves a shared memory segment, a Spark worker its executors, until they notice.
     """
     return 3 if server.kind in {"postgres", "spark-worker"} else 0
 
@@ -171,12 +171,12 @@ def _on_signal(act: Callable[[], None]) -> Iterator[None]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process of that id runs."""
+    """Return whether a process of that ID runs."""
     return state_of(pid) != "gone" and _is_devstack(pid)
 
 
 def _is_devstack(pid: int) -> bool:
-    # Process ids are used again: a file from last week must not make us believe in a stranger's process.
+    # Process IDs are reused: an old file must not match another process.
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:

@@ -1,8 +1,8 @@
-"""Published faults of Kafka releases, as far as they concern a fleet of Connect workers.
+"""Published vulnerabilities and bugs of Kafka releases, as far as they concern a fleet of Connect workers.
 
-Ranges are those of the CVE records and of Kafka's own list (kafka.apache.org/cve-list), read in
-November 2026. Both ends of a range are affected. Faults of brokers are here too, although a broker
-does not tell its version: the doctor can only name them.
+Ranges are those of the CVE records and of Kafka's own list (kafka.apache.org/cve-list), read in November 2026. Both
+ends of a range are affected. Advisories for brokers are included, although a broker does not report its version: the
+doctor can only list them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Number = tuple[int, int, int]
 
 
 class Part(StrEnum):
-    """What is at fault."""
+    """The affected component."""
 
     CONNECT = "connect"
     CLIENTS = "clients"
@@ -26,7 +26,7 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """One published fault: where it is, what it does, and since when it is gone."""
+    """One published advisory: the component, the effect, and the first fixed release."""
 
     id: str
     part: Part
@@ -35,7 +35,7 @@ class Advisory:
     fixed: tuple[str, ...]
 
     def affects(self, number: Number) -> bool:
-        """Whether a release has the fault."""
+        """Return whether a release is affected."""
         return any(first <= number <= last for first, last in self.affected)
 
 
@@ -128,12 +128,12 @@ ADVISORIES = (
 
 
 def find_worker_advisories(number: Number) -> tuple[Advisory, ...]:
-    """The published faults that a worker of this release has, in Connect itself or in its Kafka clients."""
+    """Return the advisories for a worker of this release, in Connect itself or in its Kafka clients."""
     return tuple(found for found in ADVISORIES if found.part is not Part.BROKER and found.affects(number))
 
 
 def list_broker_advisories() -> tuple[Advisory, ...]:
-    """The published faults of brokers."""
+    """Return the advisories for brokers."""
     return tuple(found for found in ADVISORIES if found.part is Part.BROKER)
 
 
@@ -144,8 +144,8 @@ _PLAIN = re.compile(r"\d+\.\d+(?:\.(?P<patch>\d+))?")
 class Release:
     """A release of Apache Kafka.
 
-    `is_vendor_build` says that more than a number was reported. The patch of such a build is the
-    vendor's own and tells nothing of the fixes in it.
+    `is_vendor_build` is set if more than a number was reported. The patch number of such a build is the vendor's own
+    and says nothing about the fixes in it.
     """
 
     major: int
@@ -158,12 +158,12 @@ class Release:
 
     @property
     def number(self) -> tuple[int, int, int]:
-        """The three numbers, for comparing."""
+        """Return the three numbers, for comparisons."""
         return self.major, self.minor, self.patch
 
 
 def build_release(version: str) -> Release | None:
-    """The release of a version like `3.5.2` or `7.5.3-ccs`; None where it can't be told."""
+    """Parse a version like `3.5.2` or `7.5.3-ccs`; None if it is not recognized."""
     kafka = parse_version(version)
     if kafka is None:
         return None

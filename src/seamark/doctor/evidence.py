@@ -1,4 +1,4 @@
-"""Everything the checks look at, as one value. What could not be read is there too, as its error."""
+"""Everything that the checks use, as one value. What could not be read is included as its error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OWN, _ELSEWHERE = "offsets.storage.topic", "producer.override.bootstrap.servers
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvidence:
-    """What one Connect cluster told. `plugins` is by the url of each worker that answered."""
+    """What was read from one Connect cluster. `plugins` is by the URL of each worker that responded."""
 
     settings: ConnectSettings
     workers: tuple[Worker, ...] | SeamarkError
@@ -36,24 +36,24 @@ class ClusterEvidence:
 
     @property
     def name(self) -> str:
-        """The cluster's name in the context."""
+        """Return the Connect cluster's name in the context."""
         return self.settings.name
 
     @property
     def workers_up(self) -> tuple[Worker, ...]:
-        """The workers that answered."""
+        """Return the workers that responded."""
         return () if isinstance(self.workers, SeamarkError) else tuple(found for found in self.workers if found.is_up)
 
     @property
     def sinks(self) -> tuple[Connector, ...]:
-        """The sinks, as far as they are known."""
+        """Return the sinks, as far as they are known."""
         if isinstance(self.connectors, SeamarkError):
             return ()
         return tuple(found for found in self.connectors if found.type is ConnectorType.SINK)
 
     @property
     def internal_topics(self) -> dict[str, str | None]:
-        """The internal topics by what they hold; None where the context does not know."""
+        """Return the internal topics by their purpose; None if the context does not name them."""
         return {
             "offsets": self.settings.offsets_topic,
             "config": self.settings.config_topic,
@@ -62,22 +62,22 @@ class ClusterEvidence:
 
     @property
     def own_topics(self) -> tuple[str, ...]:
-        """The offsets topics that sources have for themselves, on the workers' own Kafka cluster."""
+        """Return the sources' own offsets topics on the workers' Kafka cluster."""
         known = () if isinstance(self.connectors, SeamarkError) else self.connectors
         found = [one.config.get(_OWN, "") for one in known if not one.config.get(_ELSEWHERE)]
         return tuple(dict.fromkeys(topic for topic in found if topic))
 
     def find_group(self, sink: Connector) -> str:
-        """The consumer group of a sink: its own override, else the workers', else connect-NAME."""
+        """Return the consumer group of a sink: its own override, else the workers', else connect-NAME."""
         override = sink.config.get("consumer.override.group.id")
         return override or self.settings.consumer_group_id or f"connect-{sink.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsEvidence:
-    """What an offsets topic told: how many records it may hold, and how many were written in the last day.
+    """What was read from an offsets topic: its maximum number of records, and how many were written in the last day.
 
-    `reading` is None where there are too many to look at each of them.
+    `reading` is None if there are too many records to read each of them.
     """
 
     most: int
@@ -87,7 +87,7 @@ class OffsetsEvidence:
 
 @dataclass(frozen=True, slots=True)
 class TransactionsEvidence:
-    """The transactions that are open on the internal topics at a moment, and how many partitions were looked at."""
+    """The open transactions on the internal topics at a point in time, and how many partitions were checked."""
 
     at_seconds: float
     partitions: int
@@ -96,9 +96,9 @@ class TransactionsEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the whole context told. `kafka` is None where the context names no brokers.
+    """What was read from the whole context. `kafka` is None if the context names no brokers.
 
-    `address` is the bootstrap address. `groups` holds a sample: see `gather.GROUP_SAMPLE`.
+    `address` is the bootstrap address. `groups` is a sample: see `GROUP_SAMPLE`.
     """
 
     context: Context
@@ -113,21 +113,21 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing the doctor looks at. `name` never changes: scripts and the docs hold on to it."""
+    """One check of the doctor. `name` never changes, because scripts and the documentation refer to it."""
 
     name: str
     examine: Callable[[Evidence], Iterable[Finding]]
 
 
 def run_check(check: Check, evidence: Evidence) -> tuple[Finding, ...]:
-    """Everything one check has to say. A check that can't run says that; it never takes the others down."""
+    """Return all findings of one check. A check that can't run reports that; it never makes the others fail."""
     subject = evidence.context.name
     try:
         findings = tuple(check.examine(evidence))
     except SeamarkError as error:
         return (build_unexamined(check.name, subject=subject, error=error),)
     except Exception as error:  # noqa: BLE001
-        # A fault of ours in one check must not hide what the others found.
+        # A bug in one check must not hide the findings of the others.
         return (
             Finding(
                 check.name,
@@ -142,8 +142,13 @@ def run_check(check: Check, evidence: Evidence) -> tuple[Finding, ...]:
     return findings
 
 
+def or_ok(found: Iterable[Finding], check: str, subject: str, message: str) -> tuple[Finding, ...]:
+    """Return the findings; without any, one that states what is in order."""
+    return tuple(found) or (Finding(check, Severity.OK, subject, message),)
+
+
 def build_unexamined(check: str, *, subject: str, error: SeamarkError) -> Finding:
-    """The finding of a check that could not look."""
+    """Build the finding of a check that could not run."""
     return Finding(
         check,
         Severity.WARNING,
@@ -159,13 +164,13 @@ BuildKafka = Callable[["KafkaSettings"], KafkaPort]
 ReadOffsets = Callable[[ClusterEvidence, TopicStatus], OffsetsEvidence]
 ReadTransactions = Callable[[Sequence[TopicStatus]], TransactionsEvidence]
 
-# The client looks the coordinator of every group up one by one. Sinks of one fleet mostly share
-# their ACLs, so a sample tells as much as ten thousand lookups.
+# The client looks up the coordinator of every group one by one. Sinks of one fleet mostly share their ACLs, so a sample
+# is as informative as ten thousand lookups.
 GROUP_SAMPLE = 50
 
 
 def read_reachability(context: Context, *, clusters: Clusters, build_kafka: BuildKafka) -> Evidence:
-    """Only who answers: one call to every worker and one to the brokers."""
+    """Read only what responds: one request to every worker and one to the brokers."""
     found = _ask_each(clusters, _read_workers)
     return _with_kafka(Evidence(context, clusters=found), build_kafka, is_deep=False)
 
@@ -178,7 +183,7 @@ def read_evidence(
     read_offsets: ReadOffsets | None = None,
     read_transactions: ReadTransactions | None = None,
 ) -> Evidence:
-    """Everything the checks need."""
+    """Read everything that the checks need."""
     found = _ask_each(clusters, _read_cluster)
     evidence = _with_kafka(Evidence(context, clusters=found), build_kafka, is_deep=True)
     if read_transactions is not None:
@@ -187,13 +192,13 @@ def read_evidence(
 
 
 def _read_transactions(evidence: Evidence, read: ReadTransactions) -> TransactionsEvidence | SeamarkError | None:
-    """Of all internal topics that were found; None where there are none."""
+    """Read the transactions of all internal topics that were found; None if there are none."""
     topics = [topic for topic in evidence.topics.values() if isinstance(topic, TopicStatus)]
     return _keep(lambda: read(topics)) if topics else None
 
 
 def _read_offsets(evidence: Evidence, read: ReadOffsets) -> dict[str, OffsetsEvidence | SeamarkError]:
-    """Of every cluster whose offsets topic was found."""
+    """Read the offsets topic of every Connect cluster where it was found."""
     topics = {
         cluster.name: (cluster, topic)
         for cluster in evidence.clusters
@@ -207,7 +212,7 @@ def _ask_each(clusters: Clusters, read: Callable[[Clusters, str], ClusterEvidenc
     answers = fan_out({name: lambda name=name: read(clusters, name) for name in clusters.names})  # type: ignore[misc]
     return tuple(
         answers.results.get(name)
-        # Not even a client could be made, for example because a secret is missing.
+        # The client could not be created, for example because a secret is missing.
         or ClusterEvidence(clusters.settings(name), workers=answers.failures[name], connectors=answers.failures[name])
         for name in clusters.names
     )
@@ -237,7 +242,7 @@ def _read_cluster(clusters: Clusters, name: str) -> ClusterEvidence:
 
 
 def _with_kafka(evidence: Evidence, build_kafka: BuildKafka, *, is_deep: bool) -> Evidence:
-    """The same evidence with what the brokers told."""
+    """Return the evidence with what was read from the brokers."""
     settings = evidence.context.kafka
     address = _keep(lambda: settings.bootstrap_servers)
     if isinstance(address, SeamarkError):
@@ -278,7 +283,7 @@ def _read_named(read: Callable[[Sequence[str]], Reading[N]], names: Sequence[str
 
 
 def _keep(call: Callable[[], T]) -> T | SeamarkError:
-    """The answer, or the error in its place."""
+    """Return the result of a call, or its error."""
     try:
         return call()
     except SeamarkError as error:

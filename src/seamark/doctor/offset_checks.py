@@ -1,4 +1,4 @@
-"""Offsets topics: records that tasks or REST do not find, and what keeping their history would cost."""
+"""Check offsets topics: records that tasks or REST do not find, and the cost of keeping their history."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ if TYPE_CHECKING:
     from seamark.offsets.stores.stores import OffsetStores
 
 _RECORDS, _HISTORY = "offsets.records", "offsets.history"
-# What a task or REST gets wrong; the others are curious, and hurt nobody.
+# What a task or REST reads wrongly; the other anomalies are harmless.
 _BAD = frozenset({OffsetAnomaly.VARIANTS, OffsetAnomaly.STRAY, OffsetAnomaly.MASKED, OffsetAnomaly.OPEN_TRANSACTION})
 _SHOWN = 3
 _DAY_MS = 24 * 3600 * 1000
 _LAG = "min.compaction.lag.ms"
-# The days of history that are worth asking for: a mistake of Friday is found on Monday, and seldom after a week.
+# A useful history in days: a mistake of Friday is found on Monday, and seldom after a week.
 _DAYS = 7
-# A choice on the safe side, not a measurement of workers: our own reader passes over 400,000 records a second and core.
+# A conservative choice, not a measurement of workers: seamark's own reader skips 400,000 records per second and core.
 _RECORDS_PER_SECOND = 100_000
-# A worker reads its topic before it does anything else; more than this is felt at every start and every deploy.
+# A worker reads its topic before it does anything else; more than this delays every start and every deployment.
 _MOST_SECONDS = 60.0
-# More than this is not scanned for a check-up that people run by the way. It takes some ten seconds.
+# More records than this are not scanned for a routine check. This many take about ten seconds.
 _MOST_RECORDS = 3_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsReader:
-    """Reads what the checks need of the offsets topic of a Connect cluster."""
+    """Reads what the checks need from the offsets topic of a Connect cluster."""
 
     stores: OffsetStores
     brokers: Callable[[], BrokersPort]
     now: Callable[[], float]
 
     def read(self, cluster: ClusterEvidence, topic: TopicStatus) -> OffsetsEvidence:
-        """The records, unless there are too many, and how many were written in a day."""
+        """Read the records, unless there are too many, and how many were written in a day."""
         kafka = self.brokers()
         bounds = kafka.read_bounds(topic.spots).require_complete(what="the bounds")
         then = kafka.read_log_offsets(topic.spots, at=round(self.now() * 1000) - _DAY_MS)
-        # Offsets count on whatever compaction takes away. Where nothing was written since, there is no such record.
+        # Offsets keep counting whatever compaction removes. If nothing was written since, there is no such record.
         written = sum(bounds[spot].latest - stamp.offset for spot, stamp in then.found.items() if stamp is not None)
         most = sum(found.latest - found.earliest for found in bounds.values())
         if most > _MOST_RECORDS:
@@ -64,12 +64,12 @@ class OffsetsReader:
         return OffsetsEvidence(most, written, reading)
 
     def read_transactions(self, topics: Sequence[TopicStatus]) -> TransactionsEvidence:
-        """The transactions that are open on internal topics."""
+        """Read the open transactions on internal topics."""
         return TransactionsReader(self.brokers, self.now).read(topics)
 
 
 def examine_records(evidence: Evidence) -> Iterator[Finding]:
-    """offsets.records: every offset is where its task and REST look for it."""
+    """Check offsets.records: every offset is where its task and REST look it up."""
     for cluster in evidence.clusters:
         found = evidence.offsets.get(cluster.name)
         if isinstance(found, SeamarkError):
@@ -103,7 +103,7 @@ def _describe_anomalies(
 
 
 def examine_history(evidence: Evidence) -> Iterator[Finding]:
-    """offsets.history: how far back former positions can be read, and what more of it would cost."""
+    """Check offsets.history: how far back previous offsets can be read, and the cost of a longer history."""
     for cluster in evidence.clusters:
         found, topic = evidence.offsets.get(cluster.name), evidence.topics.get(_topic_of(cluster))
         if isinstance(found, SeamarkError):

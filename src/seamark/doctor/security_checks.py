@@ -1,14 +1,14 @@
-"""Secrets and connections that others can read."""
+"""Check for secrets and connections that others can read."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from seamark.core.readings import Finding, Severity
-from seamark.doctor.evidence import Check, Evidence, build_unexamined
+from seamark.doctor.evidence import Check, ClusterEvidence, Evidence, build_unexamined, or_ok
 from seamark.errors import AuthorizationError, SeamarkError
 
 _ACLS = "kafka.acls"
@@ -16,7 +16,7 @@ _ACLS = "kafka.acls"
 
 @dataclass(frozen=True, slots=True)
 class NeededOperations:
-    """Operations in Kafka's words: those to look, and those more to change something."""
+    """Operations by Kafka's names: those to read, and those needed in addition to change something."""
 
     to_look: tuple[str, ...]
     to_change: tuple[str, ...] = ()
@@ -32,10 +32,10 @@ TOPIC_NEEDS = {
 
 
 def examine_acls(evidence: Evidence) -> Iterator[Finding]:
-    """kafka.acls: nothing that seamark needs is forbidden to this principal.
+    """Check kafka.acls: this principal has every permission that seamark needs.
 
-    The brokers themselves are asked which operations they would allow, so no right to list ACLs
-    is needed. Without an authorizer they allow everything.
+    The brokers themselves report which operations they would allow, so no permission to list ACLs is needed. Without an
+    authorizer they allow everything.
     """
     if evidence.kafka is None:
         return
@@ -47,12 +47,8 @@ def examine_acls(evidence: Evidence) -> Iterator[Finding]:
         *_examine_topics(evidence),
         *_examine_groups(evidence),
     )
-    yield from faults
-    if not faults:
-        words = (
-            "every operation that seamark needs is allowed on the cluster, the internal topics and the sinks' groups"
-        )
-        yield Finding(_ACLS, Severity.OK, evidence.context.name, words)
+    words = "every operation that seamark needs is allowed on the cluster, the internal topics and the sinks' groups"
+    yield from or_ok(faults, _ACLS, evidence.context.name, words)
 
 
 def _examine_topics(evidence: Evidence) -> Iterator[Finding]:
@@ -95,84 +91,96 @@ def _compare(allowed: frozenset[str], need: NeededOperations, *, target: str) ->
 PERMISSION_CHECKS = (Check(_ACLS, examine_acls),)
 
 
-def examine_secrets(evidence: Evidence) -> Iterator[Finding]:
-    """context.secrets: no password stands in a file, and none is sent in clear."""
-    check, is_fine = "context.secrets", True
+_SECRETS = "context.secrets"
+
+
+def examine_secrets(evidence: Evidence) -> tuple[Finding, ...]:
+    """Check context.secrets: no password is in a file, and none is sent in clear text."""
+    words = "no secret stands in the contexts file, and none is sent in clear"
+    return or_ok(_find_exposed(evidence), _SECRETS, evidence.context.name, words)
+
+
+def _find_exposed(evidence: Evidence) -> Iterator[Finding]:
     for setting in evidence.context.settings():
         note = f"; {setting.note}" if setting.note else ""
         if setting.is_literal:
-            is_fine = False
             words = f"written in clear in {setting.origin}{note}"
             fix = "write secret://env/NAME or secret://file/PATH#KEY in its place"
-            yield Finding(check, Severity.WARNING, setting.key, words, fix)
+            yield Finding(_SECRETS, Severity.WARNING, setting.key, words, fix)
         elif note:
-            is_fine = False
-            yield Finding(check, Severity.WARNING, setting.key, setting.note, "chmod 600 that file")
+            yield Finding(_SECRETS, Severity.WARNING, setting.key, setting.note, "chmod 600 that file")
     for cluster in evidence.clusters:
         for url in cluster.settings.urls:
             if cluster.settings.password is not None and _is_plain(url) and not is_loopback(url):
-                is_fine = False
                 words = "user and password are sent over plain http, readable on the way"
-                yield Finding(check, Severity.WARNING, f"{cluster.name} {url}", words, "use https")
-    if is_fine:
-        words = "no secret stands in the contexts file, and none is sent in clear"
-        yield Finding(check, Severity.OK, evidence.context.name, words)
+                yield Finding(_SECRETS, Severity.WARNING, f"{cluster.name} {url}", words, "use https")
+
+
+_REST = "connect.security"
 
 
 def examine_rest(evidence: Evidence) -> Iterator[Finding]:
-    """connect.security: the REST API is reached over TLS, and the server is who it says."""
-    check = "connect.security"
+    """Check connect.security: the REST API is reached over TLS, with a verified server."""
     for cluster in evidence.clusters:
-        is_fine = True
-        for url in cluster.settings.urls:
-            if _is_plain(url) and not is_loopback(url):
-                is_fine = False
-                words = "plain http: configs, with the secrets in them, can be read on the way"
-                fix = "set listeners=https://… on the worker, and use https here"
-                yield Finding(check, Severity.INFO, f"{cluster.name} {url}", words, fix)
-        if not cluster.settings.verify:
-            is_fine = False
-            words = "certificates are not verified: anybody can pass for a worker"
-            fix = f"name the certificate authority in connect.{cluster.name}.ca_file and remove verify: false"
-            yield Finding(check, Severity.WARNING, cluster.name, words, fix)
-        if is_fine:
-            yield Finding(check, Severity.OK, cluster.name, "https, or not beyond this machine")
+        yield from or_ok(_find_unsafe_rest(cluster), _REST, cluster.name, "https, or not beyond this machine")
+
+
+def _find_unsafe_rest(cluster: ClusterEvidence) -> Iterator[Finding]:
+    for url in cluster.settings.urls:
+        if _is_plain(url) and not is_loopback(url):
+            words = "plain http: configs, with the secrets in them, can be read on the way"
+            fix = "set listeners=https://… on the worker, and use https here"
+            yield Finding(_REST, Severity.INFO, f"{cluster.name} {url}", words, fix)
+    if not cluster.settings.verify:
+        words = "certificates are not verified: anybody can pass for a worker"
+        fix = f"name the certificate authority in connect.{cluster.name}.ca_file and remove verify: false"
+        yield Finding(_REST, Severity.WARNING, cluster.name, words, fix)
+
+
+_KAFKA = "kafka.security"
 
 
 def examine_kafka(evidence: Evidence) -> Iterator[Finding]:
-    """kafka.security: the way to the brokers is encrypted, and the brokers are who they say."""
-    check, subject = "kafka.security", evidence.address or evidence.context.name
+    """Check kafka.security: connections to the brokers are encrypted, with verified brokers."""
     if evidence.kafka is None:
         return
+    subject = evidence.address or evidence.context.name
     told = {setting.key: setting.value for setting in evidence.context.settings()}
     protocol = told.get("kafka.security.protocol", "PLAINTEXT").upper()
-    mechanism = (told.get("kafka.sasl.mechanism") or told.get("kafka.sasl.mechanisms") or "").upper()
     is_local = all(is_loopback(f"kafka://{place.strip()}") for place in evidence.address.split(","))
-    is_fine = True
+    words = f"{protocol}{', on this machine' if is_local else ''}"
+    yield from or_ok(
+        (*_find_plain(subject, protocol, told, is_local=is_local), *_find_unverified(subject, told)),
+        _KAFKA,
+        subject,
+        words,
+    )
+
+
+def _find_plain(subject: str, protocol: str, told: Mapping[str, str], *, is_local: bool) -> Iterator[Finding]:
+    mechanism = (told.get("kafka.sasl.mechanism") or told.get("kafka.sasl.mechanisms") or "").upper()
     if protocol == "SASL_PLAINTEXT":
-        is_fine = False
         replay = " and, before Kafka 3.7.2, replayed (CVE-2024-56128)" if mechanism.startswith("SCRAM") else ""
         words = f"{mechanism or 'the login'} without TLS can be read on the way{replay}"
-        yield Finding(check, Severity.WARNING, subject, words, "use security.protocol=SASL_SSL")
+        yield Finding(_KAFKA, Severity.WARNING, subject, words, "use security.protocol=SASL_SSL")
     elif protocol == "PLAINTEXT" and not is_local:
-        is_fine = False
         words = "the way to the brokers is not encrypted, and nobody has to log in"
-        yield Finding(check, Severity.INFO, subject, words, "use security.protocol=SSL or SASL_SSL")
+        yield Finding(_KAFKA, Severity.INFO, subject, words, "use security.protocol=SSL or SASL_SSL")
+
+
+def _find_unverified(subject: str, told: Mapping[str, str]) -> Iterator[Finding]:
     unverified = [key for key, good in _VERIFICATION.items() if told.get(f"kafka.{key}", good).lower() != good]
     for key in unverified:
-        is_fine = False
         words = f"{key}={told[f'kafka.{key}']}: anybody can pass for a broker"
         fix = f"remove {key}, and name the certificate authority in ssl.ca.location"
-        yield Finding(check, Severity.WARNING, subject, words, fix)
-    if is_fine:
-        yield Finding(check, Severity.OK, subject, f"{protocol}{', on this machine' if is_local else ''}")
+        yield Finding(_KAFKA, Severity.WARNING, subject, words, fix)
 
 
 _VERIFICATION = {"enable.ssl.certificate.verification": "true", "ssl.endpoint.identification.algorithm": "https"}
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a url leads to this very machine."""
+    """Return whether a URL is on this machine."""
     host = urlsplit(url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -187,7 +195,7 @@ def _is_plain(url: str) -> bool:
 
 
 SECURITY_CHECKS = (
-    Check("context.secrets", examine_secrets),
-    Check("connect.security", examine_rest),
-    Check("kafka.security", examine_kafka),
+    Check(_SECRETS, examine_secrets),
+    Check(_REST, examine_rest),
+    Check(_KAFKA, examine_kafka),
 )

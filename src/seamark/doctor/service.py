@@ -1,4 +1,4 @@
-"""The doctor: read everything once, then let every check look."""
+"""The doctor: read everything once, then run every check."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def register_check(check: Check) -> None:
     """Add a check to every examination of this process. Its findings are shown after those of `CHECKS`.
 
     Raises:
-        ValueError: another check has that name.
+        ValueError: Another check has that name.
     """
     if any(known.name == check.name for known in list_checks()):
         raise ValueError(f"two checks are called {check.name!r}")
@@ -60,7 +60,7 @@ def list_checks() -> tuple[Check, ...]:
 
 
 class Doctor:
-    """What is wrong with one context, and the fix of each."""
+    """Finds what is wrong with one context, with a fix for each finding."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Doctor:
         read_offsets: ReadOffsets | None = None,
         read_transactions: ReadTransactions | None = None,
     ) -> None:
-        """Without `read_offsets` the offsets topics are not looked into, nor internal ones for transactions."""
+        """Create the doctor. Without `read_offsets`, neither offsets topics nor internal transactions are read."""
         self._context = context
         self._read_transactions = read_transactions
         self._read_offsets = read_offsets
@@ -79,7 +79,7 @@ class Doctor:
         self._build_kafka = build_kafka
 
     def examine(self) -> tuple[Finding, ...]:
-        """Every finding of every check. A check always says something, also that it is fine or could not look."""
+        """Return the findings of every check. A check always reports something, even if all is fine or it can't run."""
         evidence = read_evidence(
             self._context,
             clusters=self._clusters,
@@ -90,7 +90,7 @@ class Doctor:
         return tuple(finding for check in list_checks() for finding in run_check(check, evidence))
 
     def check_connectivity(self) -> tuple[Finding, ...]:
-        """Only whether every worker and the brokers answer."""
+        """Check only whether every worker and the brokers respond."""
         evidence = read_reachability(self._context, clusters=self._clusters, build_kafka=self._build_kafka)
         checks = [check for check in CHECKS if check.name in _REACH]
         return tuple(finding for check in checks for finding in run_check(check, evidence))

@@ -1,4 +1,4 @@
-"""The internal topics: where Connect keeps offsets, configs and states."""
+"""Check the internal topics, in which Connect stores offsets, configs and states."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from seamark.core.readings import Finding, Severity
-from seamark.doctor.evidence import Check, ClusterEvidence, Evidence, TransactionsEvidence, build_unexamined
+from seamark.doctor.evidence import Check, ClusterEvidence, Evidence, TransactionsEvidence, build_unexamined, or_ok
 from seamark.errors import NotFoundError, SeamarkError
 from seamark.kafka.clusters import KafkaCluster, OpenTransaction
 from seamark.kafka.model import OffsetSpec, TopicStatus
@@ -22,7 +22,7 @@ _GROUPS = "connect.consumer-group"
 
 
 def examine_groups(evidence: Evidence) -> Iterator[Finding]:
-    """connect.consumer-group: no two sinks share a group."""
+    """Check connect.consumer-group: no two sinks share a group."""
     for cluster in evidence.clusters:
         group = cluster.settings.consumer_group_id
         if group:
@@ -45,14 +45,14 @@ def examine_groups(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _find_shared_groups(evidence: Evidence) -> Iterator[Finding]:
-    """Groups of several sinks, also of sinks of the same name in two Connect clusters on one Kafka."""
+    """Find groups of several sinks, including equal names in two Connect clusters on one Kafka cluster."""
     users: dict[tuple[str, str], list[str]] = defaultdict(list)
     for cluster in evidence.clusters:
         kafka = _find_kafka(cluster)
         for sink in cluster.sinks:
             group = cluster.find_group(sink)
             is_told_already = group == cluster.settings.consumer_group_id
-            # A reference is resolved by the worker; equal text may be another group on another worker.
+            # The worker resolves a reference; equal text may be another group on another worker.
             if not is_told_already and "${" not in group:
                 users[kafka, group].append(sink.owner)
     for (_, group), sinks in users.items():
@@ -75,12 +75,12 @@ _WORKER_KEYS = {
     "config": "config.storage.topic",
     "status": "status.storage.topic",
 }
-# Kafka's own advice: with three copies one broker may be down for work while another fails.
+# Kafka's own recommendation: with three replicas one broker may be down for maintenance while another fails.
 _WANTED_COPIES = 3
 
 
 def examine_topics(evidence: Evidence) -> Iterator[Finding]:
-    """connect.topics: the internal topics exist, are compacted, and have enough copies."""
+    """Check connect.topics: the internal topics exist, are compacted, and have enough replicas."""
     for cluster in evidence.clusters:
         yield from _find_unknown(cluster)
         for kind, topic in cluster.internal_topics.items():
@@ -125,10 +125,8 @@ def _examine_topic(evidence: Evidence, *, subject: str, kind: str, topic: str) -
         *_examine_partitions(found, subject=subject, kind=kind),
         *_examine_copies(found, subject=subject, kafka=evidence.kafka),
     )
-    yield from faults
-    if not faults:
-        words = f"compacted, {len(found.partitions)} partitions, {found.replication_factor} copies"
-        yield Finding(_TOPICS, Severity.OK, subject, words)
+    words = f"compacted, {len(found.partitions)} partitions, {found.replication_factor} copies"
+    yield from or_ok(faults, _TOPICS, subject, words)
 
 
 def _examine_policy(topic: TopicStatus, *, subject: str) -> Iterator[Finding]:
@@ -170,7 +168,7 @@ def _examine_copies(topic: TopicStatus, *, subject: str, kafka: KafkaCluster) ->
     told = topic.config("min.insync.replicas")
     least = int(told) if told.isdecimal() else 0
     if least > copies:
-        # 4.3.1 counts at most as many as there are copies (seen); older brokers do not.
+        # 4.3.1 counts at most as many as there are replicas (seen); older brokers do not.
         words = f"min.insync.replicas is {least} with {copies} copies: older brokers then refuse every write"
         fix = f"set min.insync.replicas of {topic.name} to {max(1, copies - 1)}"
         yield Finding(_TOPICS, Severity.WARNING, subject, words, fix)
@@ -185,7 +183,7 @@ def _examine_copies(topic: TopicStatus, *, subject: str, kafka: KafkaCluster) ->
 
 
 def _find_shared_topics(evidence: Evidence) -> Iterator[Finding]:
-    """Two Connect clusters on one topic read each other's connectors or states."""
+    """Find internal topics shared by two Connect clusters, which then read each other's connectors or states."""
     users: dict[tuple[str, str], list[str]] = defaultdict(list)
     for cluster in evidence.clusters:
         for kind, topic in cluster.internal_topics.items():
@@ -193,7 +191,7 @@ def _find_shared_topics(evidence: Evidence) -> Iterator[Finding]:
                 users[kind, topic].append(cluster.name)
     for (kind, topic), clusters in users.items():
         if len(clusters) > 1:
-            # Offsets are kept by connector name, so sharing works until two names are equal.
+            # Offsets are stored by connector name, so sharing works until two names are equal.
             severity = Severity.WARNING if kind == "offsets" else Severity.ERROR
             words = f"the Connect clusters {', '.join(clusters)} share this {kind} topic"
             fix = f"give each cluster its own {_WORKER_KEYS[kind]}"
@@ -204,23 +202,24 @@ TOPIC_CHECKS = (Check(_TOPICS, examine_topics),)
 
 
 _TRANSACTIONS = "kafka.transactions"
-# Tasks end theirs with every batch, or every `offset.flush.interval.ms`, a minute by default: younger ones are theirs.
+# Tasks end their transactions with every batch, or every `offset.flush.interval.ms`, a minute by default: newer ones
+# are theirs.
 _OLD_SECONDS = 90.0
-# The brokers let no transaction run longer than `transaction.max.timeout.ms`, 15 minutes by default. One that is older
-# and that no coordinator tells of has none.
+# The brokers allow no transaction longer than `transaction.max.timeout.ms`, 15 minutes by default. An older one that no
+# coordinator reports has none.
 _HANGING_SECONDS = 1200.0
 _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionsReader:
-    """Looks where topics have an end that readers of committed records do not reach, and who keeps them from it."""
+    """Finds topics with records after the last stable offset, and the transactions that cause it."""
 
     brokers: Callable[[], BrokersPort]
     now: Callable[[], float]
 
     def read(self, topics: Sequence[TopicStatus]) -> TransactionsEvidence:
-        """The open transactions of these topics."""
+        """Return the open transactions of these topics."""
         kafka = self.brokers()
         spots = [spot for topic in topics for spot in topic.led_spots]
         stable = kafka.read_log_offsets(spots, at=OffsetSpec.STABLE).require_complete(what="the last stable offsets")
@@ -230,12 +229,12 @@ class TransactionsReader:
             for spot in spots
             if (end := ends[spot]) is not None and (last := stable[spot]) is not None and last.offset < end.offset
         ]
-        # What ended between the two looks is not open any more.
+        # A transaction that ended between the two requests is no longer open.
         return TransactionsEvidence(self.now(), len(spots), kafka.read_open_transactions(held) if held else ())
 
 
 def examine_transactions(evidence: Evidence) -> Iterator[Finding]:
-    """kafka.transactions: nobody is kept from the end of an internal topic by a transaction that nobody ends."""
+    """Check kafka.transactions: no unfinished transaction hides the end of an internal topic from consumers."""
     found = evidence.transactions
     if isinstance(found, SeamarkError):
         yield build_unexamined(_TRANSACTIONS, subject=evidence.context.name, error=found)
@@ -277,7 +276,7 @@ def _describe(found: OpenTransaction, now: float, address: str) -> Finding:
 
 
 def _describe_unknown(place: str, words: str, abort: str, *, is_old: bool) -> Finding:
-    """One that no coordinator tells of: it hangs, or we may not know its transactional.id."""
+    """Describe a transaction that no coordinator reports: it hangs, or access to its transactional.id is denied."""
     if is_old:
         return Finding(
             _TRANSACTIONS, Severity.ERROR, place, f"{words}; no coordinator has it: nothing ends it", f"end it: {abort}"
@@ -289,7 +288,7 @@ def _describe_unknown(place: str, words: str, abort: str, *, is_old: bool) -> Fi
 
 
 def _find_left(found: OpenTransaction, now: float) -> float | None:
-    """How long until the brokers end it; they look every ten seconds."""
+    """Return the time until the brokers abort it; they check every ten seconds."""
     if found.began_ms is None or found.timeout_ms is None:
         return None
     return max(0.0, (found.began_ms + found.timeout_ms) / 1000 - now) + 10.0

@@ -1,4 +1,4 @@
-"""What the doctor found, worst first, each thing with its fix."""
+"""The view of the doctor's findings, worst first, each with its fix."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LISTING: Listing[Finding] = Listing(
 
 
 def build_findings_view(findings: Sequence[Finding], *, show_fine: bool = False) -> View[Finding]:
-    """Findings grouped by severity. What is fine is counted, and listed with `-o wide` or `show_fine`."""
+    """Build the findings by severity. What is fine is counted, and listed with `-o wide` or `show_fine`."""
     ordered = sorted(findings, key=lambda finding: _WORST_FIRST.index(finding.severity))
     return View(
         LISTING,

@@ -1,4 +1,4 @@
-"""Who answers: every worker, and the brokers."""
+"""Check workers and brokers: reachability, clocks, plugins, states and versions."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from seamark.context.urls import build_worker_id
 from seamark.core.readings import Finding, Severity
 from seamark.core.secrets import mask_text
 from seamark.doctor.advisories import build_release, find_worker_advisories, list_broker_advisories
-from seamark.doctor.evidence import Check, ClusterEvidence, Evidence, build_unexamined
+from seamark.doctor.evidence import Check, ClusterEvidence, Evidence, build_unexamined, or_ok
 from seamark.errors import SeamarkError
 
 _CLOCK = "clock"
-# An HTTP Date counts whole seconds and is as old as its way back: below 2 s nothing can be told.
+# An HTTP Date has whole seconds and is as old as the transit of the response: below 2 s nothing can be concluded.
 _NOTICEABLE_SECONDS = 2.0
-# A JDBC source with a timestamp column loses rows when clocks differ by more than its delay, and
-# 30 s is beyond any that people set; tokens and certificates begin to fail at about the same.
+# A JDBC source with a timestamp column loses rows when clocks differ by more than its delay, and 30 s is beyond any
+# usual delay; tokens and certificates begin to fail at about the same difference.
 _HARMFUL_SECONDS = 30.0
 
 
 def examine_clocks(evidence: Evidence) -> Iterator[Finding]:
-    """clock: every worker's clock agrees with ours, by the Date header of its answer."""
+    """Check clock: every worker's clock agrees with the local one, by the Date header of its response."""
     for cluster in evidence.clusters:
         for worker in cluster.workers_up:
             subject = f"{cluster.name} {worker.url}"
@@ -54,7 +54,7 @@ _PLUGINS = "connect.plugins"
 
 
 def examine_plugins(evidence: Evidence) -> Iterator[Finding]:
-    """connect.plugins: all workers have the same plugins, and those that the connectors need."""
+    """Check connect.plugins: all workers have the same plugins, and those that the connectors need."""
     for cluster in evidence.clusters:
         told = {url: found for url, found in cluster.plugins.items() if not isinstance(found, SeamarkError)}
         for url, found in cluster.plugins.items():
@@ -66,19 +66,13 @@ def examine_plugins(evidence: Evidence) -> Iterator[Finding]:
                 yield Finding(_PLUGINS, Severity.WARNING, cluster.name, words, "see connect.reachable")
             continue
         faults = (*_find_missing(cluster, told), *_find_different(cluster.name, told), *_find_unrunnable(cluster, told))
-        yield from faults
-        if not faults:
-            count = len(next(iter(told.values())))
-            words = (
-                f"{len(told)} workers have the same {count} connector plugins"
-                if len(told) > 1
-                else f"{count} connector plugins"
-            )
-            yield Finding(_PLUGINS, Severity.OK, cluster.name, words)
+        who = f"{len(told)} workers have the same " if len(told) > 1 else ""
+        words = f"{who}{len(next(iter(told.values())))} connector plugins"
+        yield from or_ok(faults, _PLUGINS, cluster.name, words)
 
 
 def is_class_of(configured: str, class_name: str) -> bool:
-    """Whether `connector.class` means this plugin: by its full name, its last part, or that without "Connector"."""
+    """Return whether `connector.class` is this plugin: by full name, last part, or that without "Connector"."""
     short = class_name.rpartition(".")[2]
     return configured in {class_name, short, short.removesuffix("Connector")}
 
@@ -113,7 +107,7 @@ def _find_different(cluster: str, told: Mapping[str, tuple[Plugin, ...]]) -> Ite
 
 
 def _find_unrunnable(cluster: ClusterEvidence, told: Mapping[str, tuple[Plugin, ...]]) -> Iterator[Finding]:
-    """Connectors whose plugin is on no worker at all."""
+    """Find connectors whose plugin is on no worker."""
     if isinstance(cluster.connectors, SeamarkError):
         yield build_unexamined(_PLUGINS, subject=cluster.name, error=cluster.connectors)
         return
@@ -142,7 +136,7 @@ PLUGIN_CHECKS = (Check(_PLUGINS, examine_plugins),)
 
 
 def examine_workers(evidence: Evidence) -> Iterator[Finding]:
-    """connect.reachable: every url of the context answers, and the context knows every worker."""
+    """Check connect.reachable: every URL of the context responds, and the context lists every worker."""
     check = "connect.reachable"
     for cluster in evidence.clusters:
         if isinstance(cluster.workers, SeamarkError):
@@ -159,7 +153,7 @@ def examine_workers(evidence: Evidence) -> Iterator[Finding]:
 
 
 def examine_brokers(evidence: Evidence) -> Iterator[Finding]:
-    """kafka.reachable: the brokers answer."""
+    """Check kafka.reachable: the brokers respond."""
     check, subject = "kafka.reachable", evidence.address or evidence.context.name
     kafka = evidence.kafka
     if kafka is None:
@@ -180,7 +174,7 @@ def examine_brokers(evidence: Evidence) -> Iterator[Finding]:
 
 
 def examine_same_cluster(evidence: Evidence) -> Iterator[Finding]:
-    """connect.same-cluster: all workers of a cluster stand on one Kafka, the one of the context."""
+    """Check connect.same-cluster: all workers of a Connect cluster use one Kafka cluster, that of the context."""
     check = "connect.same-cluster"
     for cluster in evidence.clusters:
         ids = {worker.url: worker.kafka_cluster_id for worker in cluster.workers_up if worker.kafka_cluster_id}
@@ -214,7 +208,7 @@ def examine_same_cluster(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _find_strangers(check: str, cluster: ClusterEvidence) -> Iterator[Finding]:
-    """Workers that run something and that the context does not know."""
+    """Find workers that run something and that the context does not list."""
     if isinstance(cluster.connectors, SeamarkError) or isinstance(cluster.workers, SeamarkError):
         return
     by_connector, by_task = count_by_worker_id(cluster.connectors)
@@ -246,14 +240,14 @@ REACHABILITY_CHECKS = (
 
 _STATES = "connectors.state"
 _SEVERITIES = {Health.UNHEALTHY: Severity.ERROR, Health.DEGRADED: Severity.ERROR, Health.UNASSIGNED: Severity.WARNING}
-# Beyond a screenful the list belongs into `seamark connectors list`.
+# More than a screenful is for `seamark connectors list`.
 _MOST_SHOWN = 20
 # The first line of a trace is the exception; a message beyond this length is a dump of data.
 _MOST_CHARACTERS = 200
 
 
 def examine_states(evidence: Evidence) -> Iterator[Finding]:
-    """connectors.state: no connector and no task has failed."""
+    """Check connectors.state: no connector and no task has failed."""
     for cluster in evidence.clusters:
         if isinstance(cluster.connectors, SeamarkError):
             yield build_unexamined(_STATES, subject=cluster.name, error=cluster.connectors)
@@ -296,7 +290,8 @@ def _describe(connector: Connector) -> str:
 def _find_fix(connector: Connector) -> str:
     status = connector.status
     if status is not None and status.state is State.RUNNING and not status.tasks:
-        # Seen on 4.3.1 where a broker died right behind a resume: no rebalance and no restart gave the task to anybody.
+        # Seen on 4.3.1 where a broker died directly after a resume: no rebalance and no restart assigned the task
+        # again.
         return (
             f"if it stays so, a restart does not help: seamark connectors stop {connector.owner}, "
             f"then seamark connectors resume {connector.owner}"
@@ -312,41 +307,41 @@ def _first_line(trace: str) -> str:
 STATE_CHECKS = (Check(_STATES, examine_states),)
 
 
+_VERSIONS = "connect.versions"
+
+
 def examine_versions(evidence: Evidence) -> Iterator[Finding]:
-    """connect.versions: one version in each cluster, and one that can stop connectors and write offsets."""
+    """Check connect.versions: one version in each Connect cluster, which can stop connectors and write offsets."""
     for cluster in evidence.clusters:
-        versions = _list_versions(cluster)
-        yield from (_examine_cluster_versions(cluster.name, versions) if versions else _no_version(cluster))
+        if versions := _list_versions(cluster):
+            words = f"every worker runs {versions[0]}"
+            yield from or_ok(_find_bad_versions(cluster.name, versions), _VERSIONS, cluster.name, words)
+        else:
+            words = "not examined: no worker told its version"
+            yield Finding(_VERSIONS, Severity.WARNING, cluster.name, words, "see connect.reachable")
 
 
-def _examine_cluster_versions(cluster: str, versions: tuple[str, ...]) -> Iterator[Finding]:
-    check, is_fine = "connect.versions", True
+def _find_bad_versions(cluster: str, versions: tuple[str, ...]) -> Iterator[Finding]:
     if len(versions) > 1:
-        is_fine = False
         words = f"the workers run different versions: {', '.join(versions)}"
         yield Finding(
-            check, Severity.WARNING, cluster, words, "finish the upgrade: bring every worker to the newest of these"
+            _VERSIONS, Severity.WARNING, cluster, words, "finish the upgrade: bring every worker to the newest of these"
         )
     unreadable = [version for version in versions if build_release(version) is None]
     if unreadable:
-        is_fine = False
         words = f"nothing is known of version {', '.join(unreadable)}"
-        yield Finding(check, Severity.INFO, cluster, words, "check by hand what this build can do")
+        yield Finding(_VERSIONS, Severity.INFO, cluster, words, "check by hand what this build can do")
     can = build_capabilities(cluster, versions)
     if not can.has(Capability.STOP):
-        is_fine = False
         words = f"Connect {can.words} can neither stop a connector nor tell its offsets; both came with 3.5"
-        yield Finding(check, Severity.WARNING, cluster, words, "upgrade every worker to 3.6 or later")
+        yield Finding(_VERSIONS, Severity.WARNING, cluster, words, "upgrade every worker to 3.6 or later")
     elif not can.has(Capability.WRITE_OFFSETS):
-        is_fine = False
         words = f"Connect {can.words} can tell offsets but not change them; that came with 3.6"
-        yield Finding(check, Severity.WARNING, cluster, words, "upgrade every worker to 3.6 or later")
-    if is_fine:
-        yield Finding(check, Severity.OK, cluster, f"every worker runs {versions[0]}")
+        yield Finding(_VERSIONS, Severity.WARNING, cluster, words, "upgrade every worker to 3.6 or later")
 
 
 def examine_known_bad(evidence: Evidence) -> Iterator[Finding]:
-    """connect.known-bad: no worker runs a release with a published fault."""
+    """Check connect.known-bad: no worker runs a release with a published advisory."""
     check = "connect.known-bad"
     for cluster in evidence.clusters:
         for version in _list_versions(cluster):
@@ -366,7 +361,7 @@ def examine_known_bad(evidence: Evidence) -> Iterator[Finding]:
 
 
 def examine_known_bad_brokers(evidence: Evidence) -> Iterator[Finding]:
-    """kafka.known-bad: what to compare the brokers' version with, as they do not tell it."""
+    """Check kafka.known-bad: list what to compare the brokers' version with, because they do not report it."""
     if evidence.kafka is None:
         return
     known = "; ".join(f"{found.id} (fixed in {', '.join(found.fixed)})" for found in list_broker_advisories())
@@ -383,18 +378,8 @@ def _list_versions(cluster: ClusterEvidence) -> tuple[str, ...]:
     return tuple(sorted({worker.version for worker in cluster.workers_up if worker.version}))
 
 
-def _no_version(cluster: ClusterEvidence) -> Iterator[Finding]:
-    yield Finding(
-        "connect.versions",
-        Severity.WARNING,
-        cluster.name,
-        "not examined: no worker told its version",
-        "see connect.reachable",
-    )
-
-
 VERSION_CHECKS = (
-    Check("connect.versions", examine_versions),
+    Check(_VERSIONS, examine_versions),
     Check("connect.known-bad", examine_known_bad),
     Check("kafka.known-bad", examine_known_bad_brokers),
 )

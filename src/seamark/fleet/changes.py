@@ -1,4 +1,4 @@
-"""Applying plans and taking them back, through the journal of a context."""
+"""Apply and undo plans, through the journal of a context."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from seamark.changes.images import find_key_names
 from seamark.changes.journal import Ending, Entry, EntryKind, JournalPort, Opening, find_spec
 from seamark.changes.keys import check_key
 from seamark.changes.outcome import ChangeResult, Progress
-from seamark.changes.plan import Plan, PlannedChange, find_masked_keys, read_plan_file
+from seamark.changes.plan import Plan, PlannedChange, find_masked_keys, read_plan_file, write_plan_file
 from seamark.changes.planner import Planner, check_confirmed, check_plan
 from seamark.changes.preconditions import BEFORE, aspect_of, check_preconditions, is_expected, reseal
 from seamark.changes.recovery import Recovery
@@ -50,7 +50,7 @@ def read_saved_plan(path: Path) -> Plan:
 
 
 def refuse_hidden(plan: Plan) -> None:
-    """Refuse a plan whose secrets were left out when it was saved."""
+    """Raise for a plan whose secrets were omitted when it was saved."""
     hidden = find_masked_keys(plan)
     if hidden:
         raise RefusedError(
@@ -61,7 +61,7 @@ def refuse_hidden(plan: Plan) -> None:
 
 
 def refuse_unexpected(plan: Plan, steps: Sequence[Step]) -> None:
-    """Refuse a plan whose file lacks a precondition that its steps need."""
+    """Raise for a plan file that lacks a precondition of its steps."""
     wanted = {aspect_of(step) for step in steps if is_expected(step)}
     if missing := sorted(wanted - {found.subject for found in plan.preconditions if found.kind == BEFORE}):
         raise RefusedError(
@@ -71,8 +71,21 @@ def refuse_unexpected(plan: Plan, steps: Sequence[Step]) -> None:
         )
 
 
+def save_plan(planned: PlannedChange, path: Path, *, find_changes: Callable[[Plan], Changes]) -> SeamarkError | None:
+    """Save a plan in a file that only its owner can read. Returns why the file can't be applied, if it can't."""
+    plan = planned.plan
+    if not plan.is_empty:
+        try:
+            plan = find_changes(plan).save(planned)
+        except SeamarkError as error:
+            write_plan_file(planned.plan, path)
+            return error
+    write_plan_file(plan, path)
+    return None
+
+
 class Changes:
-    """The one way by which a context is changed."""
+    """The only way to change a context."""
 
     def __init__(
         self,
@@ -110,7 +123,7 @@ class Changes:
         pace: Pace | None = None,
         confirm: str = "",
     ) -> ChangeResult:
-        """Carry out a plan. A plan with nothing to do touches nothing, not even the journal."""
+        """Apply a plan. A plan without actions changes nothing, not even the journal."""
         if isinstance(planned, Plan):
             planned = self.review(planned)
         plan = planned.plan
@@ -124,12 +137,12 @@ class Changes:
         return executor.apply(plan, planned.steps, check=self._registrations.check_unused if plan.id else None)
 
     def review(self, plan: Plan, *, validate: bool = True) -> PlannedChange:
-        """A plan that was saved: whether it can be applied here and now, and what it means.
+        """Check whether a saved plan can be applied here and now, and return its effects.
 
         Raises:
-            RefusedError: it is for other clusters, lacks secrets, locks or preconditions, breaks the policy, or
-                a plugin would not take a config.
-            StalePlanError: the world has moved since it was made.
+            RefusedError: It is for other clusters, lacks secrets, locks or preconditions, violates the policy, or a
+                plugin rejects a config.
+            StalePlanError: The plan is out of date.
         """
         check_key(self._journal(), self._world.keys)
         self._registrations.check(plan)
@@ -144,34 +157,34 @@ class Changes:
         check_preconditions(plan, prepared.steps, self._world)
         notes = check_configs(prepared.needs.configs, self._clusters, self._world) if validate else ()
         filled = refresh_spec(prepared.fill(plan), self._journal, self._names)
-        # The plan may have been made under another name of this context.
+        # The plan may have been created under another name of this context.
         filled = replace(filled, context=self._context.name, notes=tuple(dict.fromkeys([*filled.notes, *notes])))
         return PlannedChange(filled, prepared.steps, prepared.effects, needs=prepared.needs, is_saved=True)
 
     def undo(self, change: str) -> PlannedChange:
-        """The plan that takes a closed change back. Refused where something has moved since."""
+        """Plan the undo of a closed change. Raises if a resource has changed since."""
         check_key(self._journal(), self._world.keys)
         entries = self._journal().read(change)
         keys = self._world.keys.read()
         key = _find_key(entries, keys.keys)
         check_signatures(entries, key.seal)
-        # The entries that were checked: a second reading might find others.
+        # Use the entries that were checked: a second read might return others.
         past = read_closed(entries)
         reads, world = self._planner.open_reads(len(past.plan.actions)), cast("Environment", self._world)
         if key != keys.current:
-            # The images of the change are sealed with a key that was rotated since.
+            # The images of the change are sealed with a key that has been rotated since.
             reads, world = reads.over(SealingEnvironment(reads.world, key)), SealingEnvironment(world, key)
         plan, prepared = build_undo_plan(
             past, change=entries[0].change, reads=reads, actor=self._actor, prepare=self._planner.prepare
         )
         plan = replace(self._carry_spec(plan, entries), context=self._context.name)
-        # Sealed before the check: what moves between the two is detected here, or when the plan is applied.
+        # Sealed before the check: a change between the two is detected here, or when the plan is applied.
         sealed = plan if key == keys.current else reseal(plan, prepared.steps, self._world)
         check_preconditions(plan, prepared.steps, world)
         return PlannedChange(sealed, prepared.steps, prepared.effects, needs=prepared.needs)
 
     def _carry_spec(self, plan: Plan, entries: Sequence[Entry]) -> Plan:
-        """Let the way back say whose the connectors are after it, where the change came from a spec."""
+        """Add the owners of the connectors after the undo to its plan, if the change came from a spec."""
         spec = find_spec(entries[0].body)
         if not spec:
             return plan
@@ -179,11 +192,11 @@ class Changes:
         return replace(plan, spec=build_undo_field(entries, claims, find_owners(plan)))
 
     def recovery(self, progress: Progress | None = None) -> Recovery:
-        """Return what finishes and closes changes that a crash left open."""
+        """Return the recovery of changes that a crash left open."""
         return Recovery(self._build_executor(progress, pace=FLEET_PACE))
 
     def _check_allowed(self, plan: Plan, confirm: str) -> None:
-        """Refuse what the roles don't allow, and what isn't confirmed in a protected context."""
+        """Raise for what the roles don't allow, and for what isn't confirmed in a protected context."""
         try:
             check_plan(plan, self._access, self._context)
         except PermissionDeniedError as error:
@@ -192,7 +205,7 @@ class Changes:
         check_confirmed(plan, self._context, confirm)
 
     def _record_refusal(self, plan: Plan, error: PermissionDeniedError) -> None:
-        """Record a refused change, where the journal can be written."""
+        """Record a denied change, if the journal can be written."""
         opening = Opening(
             change=self._actor.new_id(),
             title=f"not allowed: {plan.title}",
@@ -210,12 +223,12 @@ class Changes:
                 writer.release()
 
     def check_open(self, entries: Sequence[Entry], confirm: str | None = None) -> None:
-        """Refuse to take over a change that doesn't say which clusters it is for, or whose secrets have another key.
+        """Raise for a change that doesn't name its clusters, or whose secrets have another key, before it is resumed.
 
-        With `confirm`, refuse also what the roles don't allow, or what isn't confirmed in a protected context.
+        With `confirm`, raise also for what the roles don't allow, or what isn't confirmed in a protected context.
         """
         check_key(self._journal(), self._world.keys)
-        # The key is rotated only while no change is open: an open one has the present key.
+        # The key is rotated only while no change is open: an open one has the current key.
         key = _find_key(entries, (self._world.keys.read().current,))
         check_signatures(entries, key.seal)
         plan = read_plan(entries)
@@ -227,8 +240,8 @@ class Changes:
         """Register a plan that is about to be saved in a file. Returns the plan with its ID.
 
         Raises:
-            PermissionDeniedError: no role allows what the plan does, or the context is read-only.
-            SeamarkError: the journal can't be written.
+            PermissionDeniedError: No role allows the plan's actions, or the context is read-only.
+            SeamarkError: The journal can't be written.
         """
         check_plan(planned.plan, self._access, self._context)
         check_key(self._journal(), self._world.keys)
@@ -250,7 +263,7 @@ def _find_key(entries: Sequence[Entry], keys: Sequence[SealKey]) -> SealKey:
     """Return the key that a change was written with, among these.
 
     Raises:
-        RefusedError: it is another key, or there are several: the secrets of the change would all look changed.
+        RefusedError: It is another key, or there are several: the secrets of the change would all look changed.
     """
     names = find_key_names([entry.body for entry in entries])
     found = next((key for key in keys if names <= {key.name}), None)

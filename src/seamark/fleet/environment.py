@@ -1,4 +1,4 @@
-"""The running systems of a context, as the executor's steps see them."""
+"""The running systems of a context, as the steps of the executor access them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from seamark.changes.action import LOCKS, LockNames
 from seamark.changes.identity import IDENTITY, Identity
 from seamark.changes.images import SECRET_KEYS
 from seamark.changes.keys import Keys
@@ -15,28 +16,34 @@ from seamark.changes.timing import build_timing
 from seamark.connect.api import CONNECT, STATUSES, WORKER_URLS, ConnectPort
 from seamark.connect.clusters import Clusters, build_connect_client, has_trace
 from seamark.connect.model import Connector, ConnectorStatus
+from seamark.connect.plugins import find_type
 from seamark.connect.shared_reads import SharedStatusReads
-from seamark.copies.cutover.port import COPIES
+from seamark.connectors.consequences import CONNECTOR_SETTING, ConnectorSetting
+from seamark.connectors.steps import LEFTOVERS, PLUGIN_TYPES
+from seamark.copies.cutover.port import COPIES, COPY_PREVIEW
 from seamark.core.refs import Port
 from seamark.core.time import read_clock
 from seamark.dead_letters.steps import RECORDS
 from seamark.errors import RefusedError
 from seamark.kafka.api import BROKERS, BrokersPort
 from seamark.kip199.steps import OFFSET_FILE
-from seamark.offsets.port import LEFT_OFFSETS, OFFSETS, SNAPSHOTS
+from seamark.offsets.port import LEFT_OFFSETS, OFFSETS, PLANNING, SNAPSHOTS, Planning
 from seamark.offsets.stores.ledger import route_ledgers
 from seamark.pipelines.actions import REGISTERED
+from seamark.topics.actions import TOPIC_GUARD
 
 if TYPE_CHECKING:
+    from seamark.connectors.plans import ConnectorPlans
     from seamark.context import ConnectSettings, Context
     from seamark.copies.cutover.operations import CutoverOperations
+    from seamark.copies.service import Copies
     from seamark.dead_letters.records import SinkRecords
     from seamark.kip199.steps import StandaloneFile
     from seamark.offsets.port import OffsetPort
     from seamark.offsets.read.connector import OrphanedOffsets
     from seamark.offsets.stores.stores import OffsetStores, OpenScan
 
-# As long as the brokers are asked for anything else. A step may send two requests one after the other, and both must
+# The same timeout as for other requests to the brokers. A step may send two requests one after the other, and both must
 # be answered within `ChangeTiming.send_seconds`.
 _KAFKA_SECONDS = 10.0
 
@@ -61,16 +68,16 @@ _METHODS: Mapping[Port[Any], str] = {
 
 
 class SystemClock:
-    """The clock of this machine: the wall clock at its start, then seconds of a clock that nothing can set.
+    """The clock of this machine: the wall clock at its start, then a monotonic clock.
 
-    A wait for late requests must not be cut short by a time server that sets the wall clock forward.
+    A wait for late requests must not be shortened by a time server that sets the wall clock forward.
     """
 
     def __init__(self) -> None:
         self._began_at = time.time() - read_clock()
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         return self._began_at + read_clock()
 
     def sleep(self, seconds: float) -> None:
@@ -107,14 +114,14 @@ class LiveEnvironment:
 
     @property
     def clock(self) -> SystemClock:
-        """The clock of this machine."""
+        """Return the clock of this machine."""
         return self._clock
 
     def connect(self, cluster: str) -> ConnectPort:
-        """The Connect cluster of that name."""
+        """Return the client of the Connect cluster of that name."""
         client = self._clusters.client(cluster)
-        # Read here, where a step only looks, and kept for a minute. While the step sends its request, the client uses
-        # what it knows, so that the 20 s for sending are not spent on reading.
+        # Read here, where a step only reads, and cached for a minute. While the step sends its request, the client uses
+        # the cached value, so that the 20 s for sending are not spent on reading.
         client.read_capabilities()
         return client
 
@@ -123,22 +130,22 @@ class LiveEnvironment:
         return self._clusters.types.find_secret_keys(cluster, config)
 
     def kafka(self) -> BrokersPort:
-        """The brokers of the context. They are not connected to before somebody asks."""
+        """Return the client of the context's brokers. It connects on the first request."""
         with self._opening:
             if self._brokers is None:
                 self._brokers = route_ledgers(self._build_brokers(self._context), self._context)
             return self._brokers
 
     def close(self) -> None:
-        """Let go of the brokers. Whoever asks again gets new connections."""
+        """Close the connections to the brokers. The next request opens new ones."""
         with self._opening:
             brokers, self._brokers = self._brokers, None
         if brokers is not None:
             brokers.close()
 
     def read_status(self, cluster: str, name: str) -> ConnectorStatus:
-        """A connector's status; many who wait share one reading."""
-        # `setdefault` alone decides which board stays, where two threads are first at once.
+        """Read a connector's status; concurrent callers share one request."""
+        # `setdefault` is atomic, so two threads that are first at once use the same object.
         board = self._boards.get(cluster) or self._boards.setdefault(cluster, SharedStatusReads(self.connect(cluster)))
         status = board.read(name)
         if not has_trace(status):
@@ -147,9 +154,9 @@ class LiveEnvironment:
         return self._clusters.types.clean_status(cluster, self.connect(cluster).read_config(name), status)
 
     def offsets(self, cluster: str, name: str, *, kept: Connector | None = None) -> OffsetPort:
-        """The offsets of one connector: as the stores hold them, or as the workers tell them.
+        """Open the offsets of one connector: from the stores, or from the workers.
 
-        `kept` is what it was, where Connect does not know it.
+        `kept` is its last known state, if Connect does not have it.
         """
         if self._context.verify == "rest":
             from seamark.offsets.read.rest import RestOffsets  # noqa: PLC0415
@@ -173,13 +180,13 @@ class LiveEnvironment:
         )
 
     def left_offsets(self, cluster: str) -> OrphanedOffsets:
-        """What connectors that are gone have left in the workers' topic."""
+        """Open the orphaned offsets in the workers' topic."""
         from seamark.offsets.read.connector import OrphanedOffsets  # noqa: PLC0415
 
         return OrphanedOffsets(cluster, context=self._context, stores=self.stores)
 
     def records(self, cluster: str, name: str) -> SinkRecords:
-        """The records that one sink reads."""
+        """Open the records that one sink consumes."""
         from seamark.dead_letters.records import SinkRecords  # noqa: PLC0415
 
         return SinkRecords(
@@ -191,7 +198,7 @@ class LiveEnvironment:
         )
 
     def copies(self) -> CutoverOperations:
-        """The copies of topics."""
+        """Open the topic copies."""
         if self._open_copies is None:
             raise RefusedError("nobody here can copy topics")
         return self._open_copies()
@@ -207,7 +214,7 @@ class LiveEnvironment:
         return self._read_identity(clusters)
 
     def worker_urls(self, cluster: str) -> tuple[str, ...]:
-        """The workers that are up, as the brokers know them; none where all are down."""
+        """Return the workers that are up, as the brokers report them; none if all are down."""
         from seamark.kafka.worker_group import read_worker_urls  # noqa: PLC0415
 
         group = self._clusters.settings(cluster).group_id
@@ -216,14 +223,14 @@ class LiveEnvironment:
         return read_worker_urls(self._context.kafka.client_config(), group, timeout_seconds=_KAFKA_SECONDS)
 
     def offset_file(self, cluster: str) -> StandaloneFile:
-        """The file of a standalone worker."""
+        """Open the file of a standalone worker."""
         from seamark.kip199.steps import StandaloneFile  # noqa: PLC0415
 
         return StandaloneFile(self._clusters.settings(cluster))
 
     @cached_property
     def stores(self) -> OffsetStores:
-        """The stores that hold the offsets of connectors."""
+        """Return the stores that hold the offsets of connectors."""
         from seamark.offsets.stores.stores import OffsetStores  # noqa: PLC0415
 
         return OffsetStores(self._context, clusters=self._clusters, brokers=self.kafka, open_scan=self._open_scan)
@@ -234,18 +241,18 @@ class LiveEnvironment:
         return found
 
     def reveal(self, reference: str) -> str:
-        """The value behind a `secret://` reference."""
+        """Return the value of a `secret://` reference."""
         return self._context.reveal(reference)
 
     def seal(self, value: str) -> str:
-        """A keyed hash of a secret."""
+        """Return a keyed hash of a secret."""
         return self.keys.read().current.seal(value)
 
 
 class PlanEnvironment:
-    """The running systems as one plan reads them: with the clients that only read, and each offsets topic once.
+    """The running systems as one plan reads them: with read-only clients, and each offsets topic once.
 
-    Steps never get it: what they read after a stop must be what is there then.
+    Steps never use it: what they read after a stop must be current.
     """
 
     def __init__(
@@ -270,20 +277,20 @@ class PlanEnvironment:
 
     @property
     def clock(self) -> SystemClock:
-        """The clock of this machine."""
+        """Return the clock of this machine."""
         return self._live.clock
 
     @property
     def stores(self) -> OffsetStores:
-        """The stores that hold the offsets of connectors."""
+        """Return the stores that hold the offsets of connectors."""
         return self.snapshots.stores
 
     def kafka(self) -> BrokersPort:
-        """The brokers of the context."""
+        """Return the client of the context's brokers."""
         return self._live.kafka()
 
     def read_status(self, cluster: str, name: str) -> ConnectorStatus:
-        """A connector's status. It is not kept: a plan waits until a rebalance is over."""
+        """Read a connector's status. It is not cached: a plan waits until a rebalance is over."""
         client = self._clusters.client(cluster)
         status = client.read_status(name)
         if not has_trace(status):
@@ -291,11 +298,11 @@ class PlanEnvironment:
         return self._clusters.types.clean_status(cluster, client.read_config(name), status)
 
     def offsets(self, cluster: str, name: str, *, kept: Connector | None = None) -> OffsetPort:
-        """The offsets of one connector, read once; `kept` is what it was, where Connect does not know it."""
+        """Open the offsets of one connector, read once; `kept` is its last known state, if Connect does not have it."""
         return self.snapshots.open(cluster, name) if kept is None else self.snapshots.build(cluster, name, kept)
 
     def left_offsets(self, cluster: str) -> OrphanedOffsets:
-        """What connectors that are gone have left in the workers' topic."""
+        """Open the orphaned offsets in the workers' topic."""
         from seamark.offsets.read.connector import OrphanedOffsets  # noqa: PLC0415
 
         return OrphanedOffsets(cluster, context=self._context, stores=self.stores)
@@ -306,17 +313,40 @@ class PlanEnvironment:
         return found
 
     def reveal(self, reference: str) -> str:
-        """The value behind a `secret://` reference."""
+        """Return the value of a `secret://` reference."""
         return self._live.reveal(reference)
 
     def seal(self, value: str) -> str:
-        """A keyed hash of a secret."""
+        """Return a keyed hash of a secret."""
         return self._live.seal(value)
 
 
+def build_plan_ports(
+    context: Context,
+    clusters: Clusters,
+    *,
+    world: LiveEnvironment,
+    locks: LockNames,
+    open_plans: Callable[[], ConnectorPlans],
+    open_copies: Callable[[], Copies],
+) -> dict[Port[Any], Any]:
+    """Return what actions find under the keys that only planning uses."""
+    from seamark.topics.safety import FleetTopicGuard  # noqa: PLC0415
+
+    return {
+        LOCKS: locks,
+        PLANNING: Planning(context, clusters),
+        LEFTOVERS: lambda cluster, name: open_plans().read_leftovers(cluster, name),
+        PLUGIN_TYPES: lambda cluster, plugin: find_type(clusters.client(cluster).read_plugins(), plugin),
+        COPY_PREVIEW: lambda: open_copies().open_preview(),
+        CONNECTOR_SETTING: lambda: ConnectorSetting(context, clusters, world, open_plans().leftovers),
+        TOPIC_GUARD: FleetTopicGuard(context, clusters=clusters, kafka=world.kafka),
+    }
+
+
 def build_changing_brokers(context: Context) -> BrokersPort:
-    """The client of the brokers that acts: two requests of it end within the time that a step has for sending."""
-    from seamark.kafka import Brokers  # noqa: PLC0415
+    """Build the broker client for writes: two of its requests end within the time that a step has for sending."""
+    from seamark.kafka.brokers import Brokers  # noqa: PLC0415
 
     send_seconds = build_timing(context.journal.in_flight_seconds).send_seconds
     return Brokers(context.kafka.client_config(), timeout_seconds=min(_KAFKA_SECONDS, send_seconds / 2))
@@ -328,8 +358,8 @@ def build_changing_client(
     in_flight_seconds: float,
     read_config_names: Callable[[], frozenset[str]] | None = None,
 ) -> ConnectPort:
-    """The client that acts: it begins no attempt later than a step may still send its request."""
-    from seamark.connect import Timing  # noqa: PLC0415
+    """Build the Connect client for writes: it begins no attempt after the time at which a step may send its request."""
+    from seamark.connect.caller import Timing  # noqa: PLC0415
 
     timing = Timing(deadline_seconds=build_timing(in_flight_seconds).send_seconds)
     return build_connect_client(settings, timing=timing, read_config_names=read_config_names)

@@ -1,4 +1,4 @@
-"""A fleet: one context, opened."""
+"""The entry point of the Python API: an opened context."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from seamark.lifecycle.plans import Lifecycle
     from seamark.offsets.exports import SourceLag
     from seamark.offsets.port import OffsetDependencies
-    from seamark.offsets.read.export import FormerOffsets
     from seamark.offsets.stores.stores import OffsetStores, OpenScan
     from seamark.pipelines.service import Landings
     from seamark.policy.permissions import Access
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def open_fleet(name: str | None = None, *, context: Context | None = None) -> Fleet:
-    """Open a context by name, or the current one, or the one given. Nothing is asked of a server yet."""
+    """Open a context by name, or the current one, or the one given. No server is contacted yet."""
     if context is None:
         from seamark.context import open_context  # noqa: PLC0415
 
@@ -67,7 +66,7 @@ def open_fleet(name: str | None = None, *, context: Context | None = None) -> Fl
 
 
 class Fleet:
-    """What can be asked of one context. Use it as a context manager, or close it."""
+    """The API of one context. Use it as a context manager, or close it."""
 
     def __init__(
         self,
@@ -85,12 +84,12 @@ class Fleet:
         self._write_clusters = Clusters(context, build_client=build_connect or self._build_changing_client)
         self._build_kafka = build_kafka or build_kafka_admin
         self._build_brokers = build_brokers
-        self._open_journal = open_journal or _open_journal
+        self._open_journal = open_journal
         self._open_scan = open_scan
         self._own_actor = actor
         self._opened: JournalPort | None = None
         self._build_connect = build_connect
-        # This fleet under the names that plans of others use for its Connect clusters.
+        # This fleet with other names of its Connect clusters, as plans from other contexts use them.
         self._views: dict[tuple[tuple[str, str], ...], Fleet] = {}
 
     def __enter__(self) -> Self:
@@ -135,19 +134,19 @@ class Fleet:
     @cached_property
     @permits(Permission.READ)
     def connectors(self) -> Connectors:
-        """The connectors of every cluster: reading them, and planning what is done to them."""
+        """Return the API for the connectors of every Connect cluster: read them, and plan changes."""
         return Connectors(self._clusters, plans=lambda: self._plans, lifecycle=lambda: self._lifecycle)
 
     @cached_property
     @permits(Permission.READ)
     def workers(self) -> Workers:
-        """The workers of every cluster."""
+        """Return the API for the workers of every Connect cluster."""
         return Workers(self._clusters)
 
     @cached_property
     @permits(Permission.READ)
     def loggers(self) -> Loggers:
-        """What the workers write into their logs: reading the levels, and planning others."""
+        """Return the API for the workers' log levels: read them, and plan changes."""
         from seamark.connectors.loggers import Loggers  # noqa: PLC0415
 
         return Loggers(self._clusters, planner=lambda: self._planner)
@@ -155,13 +154,13 @@ class Fleet:
     @cached_property
     @permits(Permission.READ)
     def offsets(self) -> Offsets:
-        """What the connectors remember."""
+        """Return the API for offsets."""
         return Offsets(self._clusters, self.connectors, stores=lambda: self._stores, open_plan=self._open_offset_plan)
 
     @cached_property
     @permits(Permission.READ)
     def skips(self) -> Skips:
-        """The record that a failed sink can't take: finding it, parking it, going on behind it."""
+        """Return the API for a record that a failed sink can't process: find it, skip it, send it to the DLQ."""
         from seamark.dead_letters.service import Skips  # noqa: PLC0415
 
         return Skips(
@@ -175,7 +174,7 @@ class Fleet:
     @property
     @permits(Permission.READ)
     def imports(self) -> Imports:
-        """What `connect-offsets --import` writes, in a context of one worker. It keeps what it reads, for one plan."""
+        """Return the API of `connect-offsets --import` for a one-worker context. It caches reads for one plan."""
         from seamark.kip199.plans import Imports  # noqa: PLC0415
 
         return Imports(self._open_offset_plan())
@@ -183,7 +182,7 @@ class Fleet:
     @cached_property
     @permits(Permission.READ)
     def topics(self) -> Topics:
-        """The topics: reading them, and planning what is done to them."""
+        """Return the API for topics: read them, and plan changes."""
         from seamark.topics.service import Topics  # noqa: PLC0415
 
         return Topics(
@@ -197,7 +196,7 @@ class Fleet:
     @cached_property
     @permits(Permission.READ)
     def groups(self) -> Groups:
-        """The consumer groups: reading them, moving them, deleting them."""
+        """Return the API for consumer groups: read, move and delete them."""
         from seamark.groups.service import Groups  # noqa: PLC0415
 
         return Groups(
@@ -210,7 +209,7 @@ class Fleet:
     @cached_property
     @permits(Permission.READ)
     def copies(self) -> Copies:
-        """Copies of topics: planning them, running them on Spark, how far they are, and the proof."""
+        """Return the API for topic copies: plan them, run them on Spark, show their progress, and verify them."""
         from seamark.copies.plan.endpoints import CopyEndpoint, CopyEndpoints, KafkaLogs  # noqa: PLC0415
         from seamark.copies.service import Copies  # noqa: PLC0415
 
@@ -232,7 +231,7 @@ class Fleet:
     @cached_property
     @permits(Permission.READ)
     def landings(self) -> Landings:
-        """Landings of topics in tables: what a run would do, running them on Spark, how far they are."""
+        """Return the API for pipelines: plan a run, run them on Spark, show their progress."""
         from seamark.pipelines.service import Landings  # noqa: PLC0415
         from seamark.specs.load import read_spec  # noqa: PLC0415
 
@@ -245,15 +244,14 @@ class Fleet:
 
     @permits(Permission.READ)
     def lag(self, *, seconds: bool = True) -> Reading[GroupLag]:
-        """How many records, and seconds, every group and every sink is behind, the worst first."""
+        """Return the lag of every group and every sink in records, and in seconds, largest first."""
         from seamark.groups.lag import read_lag  # noqa: PLC0415
 
-        now = self._world.clock.now()
-        return read_lag(self._world.kafka(), self._clusters, now=now, with_seconds=seconds)
+        return read_lag(self._world.kafka(), self._clusters, now=self._world.clock.now(), with_seconds=seconds)
 
     @permits(Permission.READ)
     def source_lag(self) -> Reading[SourceLag]:
-        """What every source has not read yet, counted in the databases that the context names; the worst first."""
+        """Return what every source has not yet read, counted in the databases of the context, largest first."""
         from seamark.offsets.read.lag import read_source_lags  # noqa: PLC0415
 
         return read_source_lags(self.context, clusters=self._clusters, stores=self._stores)
@@ -261,7 +259,7 @@ class Fleet:
     @cached_property
     @permits(Permission.READ)
     def doctor(self) -> Doctor:
-        """What is wrong, and its fix."""
+        """Return the checks that find what is wrong, with a fix for each."""
         from seamark.doctor.offset_checks import OffsetsReader  # noqa: PLC0415
         from seamark.doctor.service import Doctor  # noqa: PLC0415
 
@@ -277,7 +275,7 @@ class Fleet:
     @cached_property
     @permits(Permission.READ)
     def journal(self) -> Journal:
-        """What was done, and what was begun and not finished."""
+        """Return the API for the journal of changes."""
         from seamark.fleet.journal import Journal  # noqa: PLC0415
 
         return Journal(
@@ -297,15 +295,15 @@ class Fleet:
         pace: Pace | None = None,
         confirm: str = "",
     ) -> ChangeResult:
-        """Carry out a plan: journalled, locked, observed. The result holds every failure.
+        """Apply a plan: journaled, locked, verified. The result contains every failure.
 
-        `pace` says how many connectors are in hand at once, and after how many failures nothing else is begun. In a
-        protected context `confirm` is the name of the one resource that the plan changes, else that of the context.
+        `pace` limits how many connectors change at once, and after how many failures no other is begun. In a protected
+        context `confirm` is the name of the one resource that the plan changes, else that of the context.
 
         Raises:
-            StalePlanError: the world has moved since the plan was made. Nothing was changed.
-            LockedError: somebody else is changing one of the things. Nothing was changed.
-            JournalError, FencedError: the journal failed, or somebody took the change over in the midst of it.
+            StalePlanError: The plan is out of date. Nothing was changed.
+            LockedError: Another process is changing one of the resources. Nothing was changed.
+            JournalError, FencedError: The journal failed, or another process resumed the change in the meantime.
         """
         from seamark.changes.plan import Plan  # noqa: PLC0415
 
@@ -313,14 +311,14 @@ class Fleet:
         return self._find_changes(plan).apply(planned, progress=progress, pace=pace, confirm=confirm)
 
     def build_pace(self, *, canary: int = 0, max_failures: int | None = None, max_changes: int | None = None) -> Pace:
-        """How a large change shall go: the first `canary` connectors alone, then the rest; see `Pace`."""
+        """Build the pace of a large change: the first `canary` connectors alone, then the rest; see `Pace`."""
         from seamark.changes.timing import FLEET_PACE  # noqa: PLC0415
 
         return replace(FLEET_PACE, canary=canary, max_failures=max_failures, max_changes=max_changes)
 
     @permits(Permission.READ)
     def review(self, plan: Plan, *, validate: bool = True) -> PlannedChange:
-        """Look at a saved plan: whether it can be applied here and now, and what it would do."""
+        """Check whether a saved plan can be applied here and now, and return its effects."""
         return self._find_changes(plan).review(plan, validate=validate)
 
     @permits(Permission.READ)
@@ -329,22 +327,13 @@ class Fleet:
 
         A plan of a process that can't write the journal is a proposal, which `apply -f PATH --expect FILE` compares.
         """
-        from seamark.changes.plan import write_plan_file  # noqa: PLC0415
-        from seamark.errors import SeamarkError  # noqa: PLC0415
+        from seamark.fleet.changes import save_plan  # noqa: PLC0415
 
-        plan = planned.plan
-        if not plan.is_empty:
-            try:
-                plan = self._find_changes(plan).save(planned)
-            except SeamarkError as error:
-                write_plan_file(planned.plan, path)
-                return error
-        write_plan_file(plan, path)
-        return None
+        return save_plan(planned, path, find_changes=self._find_changes)
 
     @permits(Permission.READ)
     def undo(self, change: str | ChangeResult) -> PlannedChange:
-        """Plan the way back from a change that is closed."""
+        """Plan the undo of a closed change."""
         import seamark.fleet.kinds  # noqa: F401, PLC0415 - plans are decoded here
         from seamark.changes.history import read_plan  # noqa: PLC0415
 
@@ -363,28 +352,25 @@ class Fleet:
         validate: bool = True,
         wait_seconds: float = 60.0,
     ) -> PlannedChange:
-        """Plan the way from what runs to what files, folders or a spec say.
+        """Plan the changes from what runs to what files, folders or a spec declare.
 
-        What a former apply of the same spec made, and it does not name any more, is deleted; with `prune` everything
-        that it does not name in its clusters. `names` are names and globs: the plan is about those alone. With `adopt`
-        it takes connectors over that another spec has. `allow_python` lets Python files run. The plugins are asked
-        what they think of new configs, unless `validate` is false. A connector that shall run has `wait_seconds` for
-        it; then its former config is put back, where it ran with that.
+        What a previous apply of the same spec created and the spec no longer declares is deleted; with `prune`
+        everything in its Connect clusters that it does not declare. `names` are names and globs that limit the plan.
+        With `adopt` the plan takes over connectors of another spec. `allow_python` allows Python files to run. Plugins
+        validate new configs, unless `validate` is false. A connector that should run has `wait_seconds` to do so; after
+        that its previous config is restored, if it ran with that.
 
         Raises:
-            UsageError, ConfigurationError: the files are wrong.
-            RefusedError: another spec has a connector of these, or a policy or a plugin says no.
-            UnreachableError: a cluster did not answer. There is no plan for a half.
+            UsageError, ConfigurationError: The files are invalid.
+            RefusedError: Another spec owns one of these connectors, or a policy or a plugin rejects it.
+            UnreachableError: A Connect cluster did not respond. There are no partial plans.
         """
-        from seamark.specs.load import build_title, read_spec  # noqa: PLC0415
-
-        spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
         return self._spec_plans.plan(
-            spec,
-            title=build_title("apply", what),
+            what,
             prune=prune,
             names=names,
             adopt=adopt,
+            allow_python=allow_python,
             validate=validate,
             wait_seconds=wait_seconds,
         )
@@ -393,37 +379,30 @@ class Fleet:
     def destroy(
         self, what: SpecSource, *, names: Sequence[str] = (), adopt: bool = False, allow_python: bool = False
     ) -> PlannedChange:
-        """Plan the end of every connector that files, folders or a spec name and that is there."""
-        from seamark.specs.load import build_title, read_spec  # noqa: PLC0415
-
-        spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
-        return self._spec_plans.destroy(spec, title=build_title("destroy", what), names=names, adopt=adopt)
+        """Plan to delete every existing connector that files, folders or a spec declare."""
+        return self._spec_plans.destroy(what, names=names, adopt=adopt, allow_python=allow_python)
 
     @permits(Permission.READ)
     def check(
         self, what: SpecSource, *, names: Sequence[str] = (), allow_python: bool = False
     ) -> tuple[DesiredConnector, ...]:
-        """The connectors that files, folders or a spec want, held against the policy. No server is asked."""
-        from seamark.connectors.spec import check_connectors  # noqa: PLC0415
-        from seamark.specs.load import read_spec  # noqa: PLC0415
-        from seamark.specs.planner import check_sections  # noqa: PLC0415
+        """Return the connectors that files, folders or a spec declare, checked against the policy, without a server."""
+        from seamark.specs.planner import check_spec  # noqa: PLC0415
 
-        spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
-        check_sections(spec, self.context)
-        return check_connectors(spec.connectors, self.context, names=names)
+        return check_spec(what, self.context, names=names, allow_python=allow_python)
 
     @permits(Permission.READ)
     def status(self) -> FleetStatus:
-        """Every Connect cluster in a few numbers."""
+        """Return a summary of every Connect cluster."""
         return read_status(self._clusters, context=self.context.name)
 
     def waits(self) -> tuple[Wait, ...]:
-        """The calls that have not ended yet. For whoever wonders, from another thread."""
+        """Return the calls that have not ended yet. It can be used from another thread."""
         return self._clusters.waits() + self._write_clusters.waits()
 
     @permits(Permission.READ)
     def check_connectivity(self) -> tuple[Finding, ...]:
-        """Whether every worker and the brokers can be reached: the first checks of the doctor, alone."""
+        """Check whether every worker and the brokers can be reached: only the first checks of the doctor."""
         return self.doctor.check_connectivity()
 
     @cached_property
@@ -435,7 +414,7 @@ class Fleet:
 
     @cached_property
     def access(self) -> Access:
-        """What the principal of this process may do in the context."""
+        """Return the permissions of this process's principal in the context."""
         from seamark.changes.permissions import build_access  # noqa: PLC0415
 
         return build_access(self.context)
@@ -469,7 +448,7 @@ class Fleet:
         """Return what changes the clusters of a plan, by the names that the plan uses for them.
 
         Raises:
-            RefusedError: the plan is for clusters that this context doesn't have.
+            RefusedError: The plan is for clusters that this context doesn't have.
         """
         from seamark.fleet.identity import rename_clusters  # noqa: PLC0415
 
@@ -498,37 +477,20 @@ class Fleet:
         return OffsetStores(self.context, clusters=self._clusters, brokers=self._world.kafka, open_scan=self._open_scan)
 
     @cached_property
-    def _former(self) -> FormerOffsets:
-        from seamark.offsets.read.export import FormerOffsets  # noqa: PLC0415
-
-        return FormerOffsets(self._clusters, stores=lambda: self._stores)
-
-    @cached_property
     def _planner(self) -> Planner:
-        from seamark.changes.action import LOCKS  # noqa: PLC0415
         from seamark.changes.planner import Planner  # noqa: PLC0415
-        from seamark.connect.plugins import find_type  # noqa: PLC0415
-        from seamark.connectors.consequences import CONNECTOR_SETTING, ConnectorSetting  # noqa: PLC0415
-        from seamark.connectors.steps import LEFTOVERS, PLUGIN_TYPES  # noqa: PLC0415
-        from seamark.copies.cutover.port import COPY_PREVIEW  # noqa: PLC0415
-        from seamark.core.refs import Port  # noqa: PLC0415
+        from seamark.fleet.environment import build_plan_ports  # noqa: PLC0415
         from seamark.fleet.identity import FleetLocks  # noqa: PLC0415
-        from seamark.offsets.port import PLANNING, Planning  # noqa: PLC0415
-        from seamark.topics.actions import TOPIC_GUARD  # noqa: PLC0415
-        from seamark.topics.safety import FleetTopicGuard  # noqa: PLC0415
 
-        ports: dict[Port[Any], Any] = {
-            LOCKS: FleetLocks(self._clusters, self._identities),
-            PLANNING: Planning(self.context, self._clusters),
+        ports = build_plan_ports(
+            self.context,
+            self._clusters,
+            world=self._world,
+            locks=FleetLocks(self._clusters, self._identities),
             # The plans are built from this planner: they are looked up when they are needed.
-            LEFTOVERS: lambda cluster, name: self._plans.read_leftovers(cluster, name),  # noqa: PLW0108
-            PLUGIN_TYPES: lambda cluster, plugin: find_type(self._clusters.client(cluster).read_plugins(), plugin),
-            COPY_PREVIEW: lambda: self.copies.open_preview(),  # noqa: PLW0108 - opened late
-            CONNECTOR_SETTING: lambda: ConnectorSetting(
-                self.context, self._clusters, self._world, self._plans.leftovers
-            ),
-            TOPIC_GUARD: FleetTopicGuard(self.context, clusters=self._clusters, kafka=self._world.kafka),
-        }
+            open_plans=lambda: self._plans,
+            open_copies=lambda: self.copies,
+        )
         return Planner(
             self.context.name,
             self._world,
@@ -539,7 +501,7 @@ class Fleet:
         )
 
     def _apply_part(self, planned: PlannedChange) -> ChangeResult:
-        """Apply a change that is a part of what was confirmed as a whole, such as the target topic of a copy."""
+        """Apply a change that is part of a confirmed whole, such as the target topic of a copy."""
         from seamark.changes.planner import find_plan_confirmation  # noqa: PLC0415
 
         return self.apply(planned, confirm=find_plan_confirmation(planned.plan, self.context))
@@ -548,12 +510,14 @@ class Fleet:
     def _plans(self) -> ConnectorPlans:
         from seamark.connectors.plans import ConnectorPlans  # noqa: PLC0415
         from seamark.lifecycle.plans import Leftovers  # noqa: PLC0415
+        from seamark.offsets.read.export import FormerOffsets  # noqa: PLC0415
 
+        former = FormerOffsets(self._clusters, stores=lambda: self._stores)
         return ConnectorPlans(
             self.context,
             clusters=self._clusters,
             planner=self._planner,
-            leftovers=Leftovers(lambda: self._build_kafka(self.context.kafka), self._former),
+            leftovers=Leftovers(lambda: self._build_kafka(self.context.kafka), former),
         )
 
     @cached_property
@@ -563,13 +527,13 @@ class Fleet:
         return Lifecycle(self.context, clusters=self._clusters, plans=lambda: self._plans)
 
     def _open_plan_world(self) -> PlanEnvironment:
-        """Open what one plan reads from: it keeps what it has read."""
+        """Open what one plan reads from; it caches what it has read."""
         from seamark.fleet.environment import PlanEnvironment  # noqa: PLC0415
 
         return PlanEnvironment(self._world, self._clusters, context=self.context, open_scan=self._open_scan)
 
     def _open_offset_plan(self) -> OffsetDependencies:
-        """Build what one plan of offsets needs. It is new for each plan, because its world keeps what it has read."""
+        """Build the dependencies of one plan for offsets. Each plan has its own, because they cache what they read."""
         from seamark.lifecycle.relocate import Relocations  # noqa: PLC0415
         from seamark.offsets.port import OffsetDependencies  # noqa: PLC0415
 
@@ -617,23 +581,19 @@ class Fleet:
         return read_registered(self._find_journal)
 
     def _find_journal(self) -> JournalPort:
-        # Changes are made of actions, which whoever reads a change must know.
+        # Reading a change requires that all kinds of its actions are registered.
         import seamark.fleet.kinds  # noqa: F401, PLC0415
+        from seamark.changes.setup import open_journal  # noqa: PLC0415
         from seamark.changes.signing import SignedJournal  # noqa: PLC0415
 
         if self._opened is None:
-            self._opened = SignedJournal(self._open_journal(self.context), self._world.keys.read)
+            opened = (self._open_journal or open_journal)(self.context)
+            self._opened = SignedJournal(opened, self._world.keys.read)
         return self._opened
 
 
 def build_kafka_admin(settings: KafkaSettings) -> KafkaPort:
-    """The real client of the brokers."""
-    from seamark.kafka import KafkaAdmin  # noqa: PLC0415
+    """Build the real client of the brokers."""
+    from seamark.kafka.admin import KafkaAdmin  # noqa: PLC0415
 
     return KafkaAdmin(settings.client_config())
-
-
-def _open_journal(context: Context) -> JournalPort:
-    from seamark.changes.setup import open_journal  # noqa: PLC0415
-
-    return open_journal(context)

@@ -1,4 +1,4 @@
-"""What the clusters of a context are, read from the clusters themselves."""
+"""Determine the identities of a context's clusters from the clusters themselves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
 
     FindGroup = Callable[[Sequence[str]], Sequence[str]]
 
-# A plan of a thousand connectors needs the same few names a thousand times.
+# A plan of 1,000 connectors needs the same few names 1,000 times.
 _KEPT_SECONDS = 60.0
 
 
 class Identities:
-    """Reads the identity of the clusters of one context."""
+    """Reads the identities of one context's clusters."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Identities:
         open_kafka: Callable[[], _Kafka],
         find_groups: FindGroup | None = None,
     ) -> None:
-        """`find_groups` returns the worker groups that have members at these URLs."""
+        """Create the reader. `find_groups` returns the worker groups that have members at these URLs."""
         self._context = context
         self._clusters = clusters
         self._open_kafka = open_kafka
@@ -62,21 +63,21 @@ class Identities:
         """Return the identity of the Kafka cluster and of these Connect clusters, as they report it now.
 
         Raises:
-            RefusedError: a Connect cluster uses another Kafka cluster than the context, or its worker group can't be
+            RefusedError: A Connect cluster uses another Kafka cluster than the context, or its worker group can't be
                 determined.
-            UnreachableError: a cluster doesn't respond.
+            UnreachableError: A cluster doesn't respond.
         """
         chosen = {name: self._clusters.settings(name) for name in names}
         if chosen and all(_is_standalone(settings) for settings in chosen.values()):
             return Identity("", {name: _build_standalone(settings) for name, settings in chosen.items()})
         kafka_id = self._read_kafka_id()
-        found = fan_out({name: self._bind(settings, kafka_id) for name, settings in chosen.items()})
+        found = fan_out({name: partial(self._read_connect, settings, kafka_id) for name, settings in chosen.items()})
         for error in found.failures.values():
             raise error
         return Identity(kafka_id, {name: found.results[name] for name in chosen})
 
     def find(self, names: Collection[str]) -> Identity:
-        """Return the identity as `read` does, or as it was up to a minute ago: for planning. Applying reads again."""
+        """Return the identity as `read` does, or a cached one of up to a minute ago: for planning, not for an apply."""
         key = tuple(sorted(names))
         with self._lock:
             known = self._known.get(key)
@@ -86,11 +87,11 @@ class Identities:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The Connect clusters of the context."""
+        """Return the Connect clusters of the context."""
         return self._clusters.names
 
     def identify(self, name: str) -> ConnectIdentity | None:
-        """Return the identity of a Connect cluster; None where it can't be determined."""
+        """Return the identity of a Connect cluster; None if it can't be determined."""
         try:
             return self.find([name]).connect[name]
         except SeamarkError:
@@ -109,7 +110,7 @@ class Identities:
         """Return the names that the Connect clusters of a plan have in this context, by the names in the plan.
 
         Raises:
-            RefusedError: the context doesn't have a cluster of the plan.
+            RefusedError: The context doesn't have a cluster of the plan.
         """
         expected = plan.identity
         if not expected.is_local and (found := self._read_kafka_id()) != expected.kafka_cluster_id:
@@ -119,7 +120,7 @@ class Identities:
         }
 
     def _match_connect(self, name: str, wanted: ConnectIdentity, *, context: str) -> str:
-        """Return the own name of a plan's Connect cluster. One of the same name is asked first."""
+        """Return the name of a plan's Connect cluster in this context. One of the same name is checked first."""
         seen: list[str] = []
         for own in sorted(self._clusters.names, key=lambda one: one != name):
             try:
@@ -133,9 +134,6 @@ class Identities:
                 return own
             seen.append(f"{own} is {found}")
         raise build_wrong_connect(name, wanted, "; ".join(seen) or "there is no Connect cluster", context=context)
-
-    def _bind(self, settings: ConnectSettings, kafka_id: str) -> Callable[[], ConnectIdentity]:
-        return lambda: self._read_connect(settings, kafka_id)
 
     def _read_kafka_id(self) -> str:
         if not self._context.has_brokers:
@@ -155,7 +153,7 @@ class Identities:
         workers = [worker for worker in client.read_workers() if worker.is_up]
         if not workers:
             if kafka_id and settings.group_id is not None:
-                # Offsets may be imported while all workers are down; the context says whose they are.
+                # Offsets may be imported while all workers are down; the context then defines the worker group.
                 return ConnectIdentity(kafka_id, settings.group_id)
             client.read_capabilities()
             workers = [worker for worker in client.read_workers() if worker.is_up]
@@ -164,7 +162,7 @@ class Identities:
             statuses = client.read_statuses().values()
             ids = {status.worker_id for status in statuses if status.worker_id}
             ids |= {task.worker_id for status in statuses for task in status.tasks if task.worker_id}
-            # A cluster without connectors has no statuses; then the addresses are all there is.
+            # A Connect cluster without connectors has no statuses; then only the addresses are known.
             return ConnectIdentity(found, "", tuple(sorted(ids or {build_worker_id(worker.url) for worker in workers})))
         if found != kafka_id:
             raise RefusedError(
@@ -193,10 +191,10 @@ class Identities:
 
 
 def check_coverage(plan: Plan, steps: Sequence[Step], context: Context) -> None:
-    """Refuse a plan that doesn't say which clusters its steps are for: seamark writes it into every plan.
+    """Raise for a plan that doesn't state which clusters its steps are for: seamark writes that into every plan.
 
     Raises:
-        RefusedError: a cluster is missing.
+        RefusedError: A cluster is missing.
     """
     needed = {name for step in steps for name in step.find_clusters()}
     missing = sorted(needed - set(plan.identity.connect))
@@ -212,8 +210,8 @@ def check_coverage(plan: Plan, steps: Sequence[Step], context: Context) -> None:
 def rename_clusters(context: Context, names: Mapping[str, str]) -> Context:
     """Return the context with the names that a plan uses for its Connect clusters.
 
-    Other clusters keep their names, unless the plan uses the name for another one. Settings stay those of the context,
-    so that a plan can't choose which policy holds for a cluster.
+    Other Connect clusters keep their names, unless the plan uses the name for another one. Settings stay those of the
+    context, so that a plan can't choose which policy applies to a Connect cluster.
     """
     own = {known: name for name, known in names.items()}
     taken = set(names)
@@ -274,7 +272,7 @@ class FleetLocks:
         return cluster_lock(self._identities.find_scope(cluster))
 
     def find_loggers(self, cluster: str) -> str:
-        """Return the lock of the log levels of a cluster's workers."""
+        """Return the lock of the log levels of a Connect cluster's workers."""
         return loggers_lock(self._identities.find_scope(cluster))
 
     def find_groups(self, groups: Sequence[str]) -> Sequence[frozenset[str]]:

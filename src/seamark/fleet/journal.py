@@ -1,4 +1,4 @@
-"""What was done, and what was begun and not finished."""
+"""The public API for the journal: finished changes, and those that were not finished."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Journal:
         keys: Callable[[], Keys],
         actor: Callable[[], Actor],
     ) -> None:
-        """`find_changes` returns what changes the clusters of a plan, or refuses a plan of other clusters."""
+        """Create the API. `find_changes` returns what changes the clusters of a plan, or raises for other clusters."""
         self._context = context
         self._find_changes = find_changes
         self._journal = journal
@@ -46,28 +46,28 @@ class Journal:
         self._actor = actor
 
     def list(self, *, limit: int | None = None, only_open: bool = False) -> tuple[Head, ...]:
-        """Changes, the newest first; with `only_open` those that are not finished."""
+        """Return changes, newest first; with `only_open` those that are not finished."""
         with self._explain_missing():
             if only_open:
                 return self._journal().open_heads()[:limit]
             return self._journal().heads(limit=limit)
 
     def show(self, change: str) -> tuple[Entry, ...]:
-        """Every entry of a change, its chain checked. The id may be shortened."""
+        """Return every entry of a change, with its chain verified. The ID may be abbreviated."""
         with self._explain_missing():
             return self._journal().read(change)
 
     def read_open(self, change: str) -> OpenChange:
-        """Return what is left to do of an open change of this context's clusters.
+        """Return the remaining work of an open change of this context's clusters.
 
         Raises:
-            RefusedError: the change is for other clusters, or it wasn't written with the journal's key.
+            RefusedError: The change is for other clusters, or it wasn't written with the journal's key.
         """
         self._open(change)
         return read_open(self.show(change))
 
     def resume(self, change: str, *, progress: Progress | None = None, confirm: str = "") -> ChangeResult:
-        """Take an open change over and finish it. Its holder, if it lives, is fenced.
+        """Resume an open change and finish it. Its holder, if it is alive, is fenced.
 
         In a protected context `confirm` is the name of the change's one resource, else that of the context.
         """
@@ -82,14 +82,14 @@ class Journal:
         progress: Progress | None = None,
         confirm: str = "",
     ) -> ChangeResult:
-        """Take an open change over and close it as it is. Refused unless its holder is the one of that nonce.
+        """Take over an open change and close it as it is. Raises unless its holder has that nonce.
 
-        With `force` it is closed even where nobody can tell how a step ended.
+        With `force` it is closed even if the outcome of a step is unknown.
         """
         return self._open(change, confirm).recovery(progress).abandon(change, expected_nonce=nonce, force=force)
 
     def _open(self, change: str, confirm: str | None = None) -> Changes:
-        """Return what takes an open change over, once the change is known to be one of this context's clusters."""
+        """Return what resumes an open change, after checking that the change is for this context's clusters."""
         entries = self.show(change)
         changes = self._find_changes(read_plan(entries))
         changes.check_open(entries, confirm)
@@ -104,7 +104,7 @@ class Journal:
         return "".join(f"{escape_json(entry.to_bytes().decode())}\n" for entry in self.show(change))
 
     def read_setup(self) -> JournalSetup:
-        """What the journal needs before the first change, and what of it is there."""
+        """Return what the journal needs before the first change, and which of it exists."""
         setup = read_setup(self._context)
         item, warning = build_key_item(self._journal(), self._keys())
         return replace(setup, items=(*setup.items, item), warnings=(*setup.warnings, *((warning,) if warning else ())))
@@ -113,8 +113,8 @@ class Journal:
         """Create the journal's topics or its folder, and record its key. Returns the names of what was created.
 
         Raises:
-            PermissionDeniedError: no role allows it, or the context is read-only.
-            RefusedError: the journal has another key.
+            PermissionDeniedError: No role allows it, or the context is read-only.
+            RefusedError: The journal has another key.
         """
         check_permission(build_access(self._context), Permission.ADMINISTER, doing="set up the journal")
         check_key(self._journal(), self._keys())
@@ -126,21 +126,21 @@ class Journal:
         """Return what `rotate_key` would do. Changes nothing.
 
         Raises:
-            RefusedError: the journal has no key, or one that this context doesn't have, or seamark can't write the key.
-            LockedError: a change is open.
+            RefusedError: The journal has no key, or one that this context doesn't have, or seamark can't write the key.
+            LockedError: A change is open.
         """
         with self._explain_missing():
             return read_rotation(self._journal(), self._keys(), context=self._context.name)
 
     def rotate_key(self, *, confirm: str = "") -> KeyRotation:
-        """Give the journal a new key, or finish a rotation that was interrupted.
+        """Give the journal a new key, or finish an interrupted rotation.
 
-        Changes of before can still be undone. Saved plans of before can't be applied. In a protected context `confirm`
-        is the name of the context.
+        Earlier changes can still be undone. Earlier saved plans can't be applied. In a protected context `confirm` is
+        the name of the context.
 
         Raises:
-            PermissionDeniedError: no role allows it, or the context is read-only.
-            RefusedError, LockedError: as `read_rotation`, or the context is protected and the name is missing.
+            PermissionDeniedError: No role allows it, or the context is read-only.
+            RefusedError, LockedError: As for `read_rotation`, or the context is protected and the name is missing.
         """
         check_permission(build_access(self._context), Permission.ADMINISTER, doing="rotate the journal's key")
         check_named(self._context, self._context.name, confirm)
@@ -149,7 +149,7 @@ class Journal:
 
     @contextmanager
     def _explain_missing(self) -> Iterator[None]:
-        """Say what to do where the journal's topics are not there yet."""
+        """Add a hint to errors if the journal's topics do not exist yet."""
         try:
             yield
         except NotFoundError as error:

@@ -22,7 +22,6 @@ import seamark.lifecycle.relocate
 import seamark.offsets.repair.action
 import seamark.offsets.write.action
 import seamark.offsets.write.guards
-import seamark.offsets.write.progress_step
 import seamark.offsets.write.records
 import seamark.offsets.write.steps
 import seamark.pipelines.actions

@@ -1,4 +1,4 @@
-"""Opening a worker's properties file as a fleet of one worker, with the journal that is at hand."""
+"""Open a worker's properties file as a fleet of one worker, with the available journal."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 def open_worker_fleet(
     config: Path, *, change: str = "", only_looks: bool = False, note: Callable[[str], None] = lambda _: None
 ) -> Fleet:
-    """The fleet of one worker. Its journal is the one in Kafka where that is set up, else one of files.
+    """Open the fleet of one worker. Its journal is the one in Kafka if that is set up, else one in files.
 
-    `change` is one that shall be found again: then it is the journal that holds it. Who `only_looks` needs none.
-    `note` takes what is to be said.
+    `change` is the ID of a change to find: then the journal that contains it is used. With `only_looks` no journal is
+    needed. `note` receives messages for the user.
     """
     context = name_workers(build_worker_context(config))
     is_standalone = any(one.offsets_file is not None for one in context.connect.values())
@@ -43,7 +43,7 @@ def _open_journal(context: Context, change: str) -> JournalPort:
         try:
             journal.read(change)
         except NotFoundError:
-            # It may have been made while the brokers were away, or before the journal was set up in Kafka.
+            # It may have been created while the brokers were down, or before the journal was set up in Kafka.
             journal.close()
             in_files = replace(context.journal, kind=JournalKind.FILE)
             return _open_journal(replace(context, own_journal=in_files), "")

@@ -1,4 +1,4 @@
-"""A consumer group is moved, or deleted."""
+"""Actions and steps that move or delete a consumer group."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from seamark.policy.permissions import Permission, Right
 from seamark.report.words import render_count
 
 Positions = Mapping[str, Mapping[int, Committed | None]]
-"""Where a group stands or shall stand: by topic and partition, None where nothing is committed."""
+"""Present or target committed offsets of a group, by topic and partition; None where nothing is committed."""
 
 
 def dump_positions(positions: Positions) -> dict[str, dict[str, Any]]:
-    """Positions as JSON takes them."""
+    """Return committed offsets as a JSON object."""
     return {
         topic: {
             str(number): None if commit is None else build_commit_image(commit)
@@ -44,7 +44,7 @@ def dump_positions(positions: Positions) -> dict[str, dict[str, Any]]:
 
 
 def load_positions(data: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[int, Committed | None]]:
-    """Read what `dump_positions` gave."""
+    """Build committed offsets from what `dump_positions` returned."""
     return {
         topic: {
             int(number): None if image is None else read_commit_image(image) for number, image in partitions.items()
@@ -54,21 +54,21 @@ def load_positions(data: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[int,
 
 
 def build_image(positions: Positions) -> dict[str, dict[str, Any]] | None:
-    """The image of positions. None where nothing is committed: whether such a group is there says nothing."""
+    """Return the image of committed offsets; None if there are none, whether or not such a group exists."""
     if all(commit is None for partitions in positions.values() for commit in partitions.values()):
         return None
     return dump_positions(positions)
 
 
 def find_spots(positions: Positions) -> tuple[TopicPartition, ...]:
-    """The partitions that positions are about."""
+    """Return the partitions of committed offsets."""
     return tuple((topic, number) for topic, partitions in positions.items() for number in partitions)
 
 
 def build_positions(
     spots: Collection[TopicPartition], commits: Mapping[TopicPartition, Committed]
 ) -> dict[str, dict[int, Committed | None]]:
-    """The positions of some partitions, from what is committed."""
+    """Return the committed offsets of some partitions; None where nothing is committed."""
     positions: dict[str, dict[int, Committed | None]] = {}
     for topic, number in spots:
         positions.setdefault(topic, {})[number] = commits.get((topic, number))
@@ -78,7 +78,7 @@ def build_positions(
 def read_commits(
     world: Environment, group: str, spots: Collection[TopicPartition] | None
 ) -> Mapping[TopicPartition, Committed]:
-    """What a group has committed, for some partitions or for all. One that waits for a transaction is an error."""
+    """Read the committed offsets of a group, for some partitions or all. A pending transactional commit is an error."""
     reading = world.use(BROKERS)().read_committed({group: spots}, only_stable=True)
     for error in reading.failures.values():
         if isinstance(error, NotFoundError):
@@ -89,7 +89,7 @@ def read_commits(
 
 
 def read_status(world: Environment, group: str) -> GroupStatus | None:
-    """The group's state, or None where there is none of that name."""
+    """Return the group's state; None if there is no group of that name."""
     reading = world.use(BROKERS)().read_groups([group])
     for error in reading.failures.values():
         if isinstance(error, NotFoundError):
@@ -100,7 +100,7 @@ def read_status(world: Environment, group: str) -> GroupStatus | None:
 
 
 def require_quiet(status: GroupStatus | None, subject: str) -> None:
-    """Refuse to touch a group while somebody is in it: what its members commit next would undo it."""
+    """Refuse to change a group that has members, because their next commits would undo the change."""
     if status is not None and not status.is_quiet:
         raise RefusedError(
             f"{subject} is in use; nothing was changed",
@@ -109,14 +109,14 @@ def require_quiet(status: GroupStatus | None, subject: str) -> None:
         )
 
 
-# A commit is seen as soon as it is answered. A coordinator that moves to another broker takes some seconds.
+# A commit is visible as soon as it is answered. A coordinator that moves to another broker takes a few seconds.
 _SETTLE_SECONDS = 15.0
 _ABSENT_AFTER = "group forgets its position"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupAction(StandaloneStep):
-    """What every step on one consumer group shares."""
+    """Base of all steps on one consumer group."""
 
     shows_positions: ClassVar[bool] = True
     aspect: ClassVar[str] = "offsets"
@@ -139,18 +139,18 @@ class GroupAction(StandaloneStep):
 @step_kind("move-group")
 @dataclass(frozen=True, slots=True)
 class MoveGroup(GroupAction):
-    """A group gets other positions, or none where a position is None. Only the partitions named are looked at.
+    """Change the committed offsets of a group; None deletes one. Only the named partitions are read.
 
-    A plan has one such step for a group: their images are only comparable where they show the same partitions.
+    A plan has one such step per group: images are only comparable if they show the same partitions.
     """
 
     repeats: ClassVar[bool] = True
-    # It looks itself, right before it acts, that nobody is in the group.
+    # The step itself checks, immediately before it acts, that the group has no members.
     proves: ClassVar[bool] = True
     positions: Positions
 
     def read_positions(self, image: Any) -> Iterator[Offset]:
-        # Where the step found nothing committed at all, there is no image.
+        # If the step found no committed offset at all, there is no image.
         shown: Mapping[str, Mapping[Any, Any]] = image or self.positions
         for topic, partitions in shown.items():
             for number, commit in partitions.items():
@@ -190,7 +190,6 @@ class MoveGroup(GroupAction):
         return Intent(before=self._read_image(world), after=build_image(self.positions))
 
     def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
         status = read_within_deadline(world, self.subject, lambda: read_status(world, self.group))
         require_quiet(status, self.subject)
         spots = {spot: self.positions[spot[0]][spot[1]] for spot in find_spots(self.positions)}
@@ -227,7 +226,7 @@ class MoveGroup(GroupAction):
 @step_kind("delete-group")
 @dataclass(frozen=True, slots=True)
 class DeleteGroup(GroupAction):
-    """A group is deleted with all that it has committed. Undoing it commits the same again."""
+    """Delete a group with all its committed offsets. Undo commits the same offsets again."""
 
     def read_positions(self, image: Any) -> Iterator[Offset]:
         for topic, partitions in (image or {}).items():
@@ -236,7 +235,7 @@ class DeleteGroup(GroupAction):
                 yield Offset(build_partition((topic, int(number))), offset)
 
     def build_left(self, intent: Intent) -> Any:
-        """Return that nothing is committed where something was."""
+        """Return an image without committed offsets on the partitions that had one."""
         return {topic: dict.fromkeys(partitions) for topic, partitions in (intent.before or {}).items()}
 
     def describe(self) -> str:
@@ -254,7 +253,6 @@ class DeleteGroup(GroupAction):
         return Intent(before=self._read_image(world), after=None)
 
     def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
         status = read_within_deadline(world, self.subject, lambda: read_status(world, self.group))
         require_quiet(status, self.subject)
         world.use(BROKERS)().delete_group(self.group)
@@ -263,11 +261,11 @@ class DeleteGroup(GroupAction):
         return compare_image(self._read_image(world), intent)
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        # A group that had committed nothing leaves nothing to put back.
+        # A group without committed offsets leaves nothing to restore.
         return MoveGroup(self.group, load_positions(intent.before)) if intent.before else None
 
     def _read_image(self, world: Environment) -> Any:
-        """Everything that is committed; empty where the group is there and has nothing, None where it is not."""
+        """Return all committed offsets; empty if the group exists without any, None if it doesn't exist."""
         commits = read_commits(world, self.group, None)
         if commits:
             return build_image(build_positions(sorted(commits), commits))
@@ -275,14 +273,14 @@ class DeleteGroup(GroupAction):
 
 
 def change_commits(kafka: BrokerPort, group: str, commits: Mapping[TopicPartition, Committed | None]) -> None:
-    """Commit for a group that nobody is in; None forgets what it has committed for a partition."""
+    """Commit offsets for a group without members; None deletes the committed offset of a partition."""
     kept = {spot: commit for spot, commit in commits.items() if commit is not None}
     kafka.alter_group_offsets(group, kept)
     try:
         kafka.delete_group_offsets(group, [spot for spot, commit in commits.items() if commit is None])
     except SeamarkError as error:
         if isinstance(error, NotFoundError) and error.context.get("kafka_error") == "GROUP_ID_NOT_FOUND":
-            # A group that is not there has committed nothing, as it shall be.
+            # A missing group has no committed offsets, which is the wanted state.
             return
         if not kept or isinstance(error, UnknownOutcomeError):
             raise
@@ -298,7 +296,7 @@ def _find(image: Any, topic: str, number: int) -> Any:
 
 
 def count_moved(before: int | None, after: int | None) -> tuple[int, int]:
-    """How many records are read again, and how many are skipped; none where a position is not known."""
+    """Return how many records are reprocessed, and how many are skipped; 0 if an offset is unknown."""
     if before is None or after is None:
         return 0, 0
     return max(0, before - after), max(0, after - before)

@@ -1,4 +1,4 @@
-"""How far every group and every sink is behind: a few calls for all of them, none for each partition."""
+"""Lag of every group and every sink: a few calls for all of them, none per partition."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class GroupOwners:
     failures: Mapping[str, SeamarkError]
 
     def find(self, group: str) -> str:
-        """The sinks of a group as one text; "" where it is nobody's that we know."""
+        """Return the sinks of a group as one text; "" if it isn't the group of a known sink."""
         return ", ".join(self.sinks.get(group, ()))
 
 
 def read_owners(clusters: Clusters) -> GroupOwners:
-    """Ask every Connect cluster for its sinks."""
+    """Read the sinks of every Connect cluster."""
     answers = clusters.ask(lambda client: client.read_connectors())
     sinks: dict[str, list[str]] = {}
     found_in: dict[str, str] = {}
@@ -46,7 +46,7 @@ def read_owners(clusters: Clusters) -> GroupOwners:
 
 @dataclass(frozen=True, slots=True)
 class GroupEntry:
-    """A group in the list of all. `connector` is the sink whose group it is, CLUSTER/NAME, or ""."""
+    """A group in the list of all groups. `connector` is the sink that owns it, CLUSTER/NAME, or ""."""
 
     listing: GroupListing
     connector: str = ""
@@ -59,7 +59,7 @@ class GroupEntry:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """How long the next record to read has been there, by its own timestamp. Exact to the ms, or to some percent."""
+    """How long the next record to read has been in the log, by its timestamp. Exact to the ms, or to a few percent."""
 
     seconds: float
     is_exact: bool = True
@@ -67,9 +67,9 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """One group with its members and its positions. `bounds` lack the partitions that could not be asked for.
+    """One group with its members and committed offsets. `bounds` lacks the partitions that couldn't be read.
 
-    `delays` has the partitions on which it is behind and where the brokers told times.
+    `delays` has the partitions with lag for which the brokers returned timestamps.
     """
 
     group: Group
@@ -86,17 +86,17 @@ class GroupReport:
 
     @property
     def lag(self) -> Mapping[TopicPartition, int | None]:
-        """Records behind, by partition; None where nobody could tell the end."""
+        """The lag in records, by partition; None if the end of the log couldn't be read."""
         ends = {spot: found.latest for spot, found in self.bounds.items()}
         return {spot: count_lag(commit, ends.get(spot)) for spot, commit in sorted(self.offsets.items())}
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """How far one group is behind: `lag` by partition, None where nobody could tell the end of its log.
+    """The lag of one group: `lag` by partition, None if the end of its log couldn't be read.
 
-    `state` is Kafka's word. A sink that never committed has no partitions; its state is DEAD. `delays` has the
-    partitions on which it is behind and where the brokers told times.
+    `state` is Kafka's term. A sink that never committed has no partitions; its state is DEAD. `delays` has the
+    partitions with lag for which the brokers returned timestamps.
     """
 
     name: str
@@ -108,13 +108,13 @@ class GroupLag:
 
     @property
     def total(self) -> int | None:
-        """Records behind on all partitions that are known; None where none is."""
+        """The total lag in records over all known partitions; None if none is known."""
         known = [count for count in self.lag.values() if count is not None]
         return sum(known) if known else None
 
     @property
     def worst(self) -> tuple[TopicPartition, int] | None:
-        """The partition that is behind most, and how far."""
+        """The partition with the largest lag, and that lag."""
         known = [(count, spot) for spot, count in self.lag.items() if count is not None]
         if not known:
             return None
@@ -123,47 +123,47 @@ class GroupLag:
 
     @property
     def delay(self) -> Delay | None:
-        """How long the record that waits longest has been there; None where nobody could tell."""
+        """How long the oldest unread record has been in the log; None if that couldn't be read."""
         if self.delays:
             return max(self.delays.values(), key=lambda found: found.seconds)
         return Delay(0.0) if self.total == 0 and not self.unknown else None
 
     @property
     def unknown(self) -> int:
-        """How many partitions could not be asked for."""
+        """The number of partitions that couldn't be read."""
         return sum(count is None for count in self.lag.values())
 
 
 def count_lag(commit: Committed, end: int | None) -> int | None:
-    """Records from a commit to the end. A commit beyond the end, as after a topic was made anew, is none behind."""
+    """Return the records from a commit to the end; 0 for a commit after the end, as in a recreated topic."""
     return None if end is None else max(0, end - commit.offset)
 
 
-# The brokers tell the first record of a time or later, of many partitions in one request to each of them
-# (ListOffsets). They tell no time of an offset. So the time is searched for: the first guess is a straight line from
-# the first record to now, and each answer narrows it. A log that was written steadily takes three or four rounds,
-# each of them one request to a broker, however many partitions there are. A record would have to be fetched with its
-# whole batch, from every partition that somebody is behind on.
+# Brokers return the first record at or after a timestamp, for many partitions in one request per broker (ListOffsets).
+# They don't return the timestamp of an offset. So the timestamp is searched for: the first guess is a linear
+# interpolation from the first record to now, and each answer narrows the interval. A log that was written steadily
+# takes three or four rounds, each of them one request per broker, however many partitions there are. The alternative,
+# to fetch the record, would fetch a whole batch from every partition with lag.
 
 Reader = tuple[TopicPartition, int]
-"""A partition and the next offset that somebody reads of it."""
+"""A partition and the next offset that a consumer reads from it."""
 
-# Rounds in which a steady log is found with some to spare; a partition with many readers has more of them.
+# Rounds in which a steadily written log is resolved, with a margin; a partition with many consumers gets more rounds.
 _ROUNDS_FOR_ONE = 6
 _MOST_ROUNDS = 40
-# Near enough: people read "2 h", and a second is as good as no delay.
+# Precise enough: people read "2 h", and a second is as good as no delay.
 _NEAR_MS = 1000
 _NEAR_SHARE = 0.02
-# What is known no better than this is told to nobody.
+# Delays that are less precise than this aren't reported.
 _ROUGH_SHARE = 0.25
 _EARLIEST_MS = 0
 
 
 @dataclass(slots=True)
 class _Search:
-    """Between which times the next record of one reader lies, and between which offsets these are.
+    """The interval of times and offsets that contains the next record of one consumer.
 
-    `low_ms` is the time of a record at or before it, `high_ms` a time that only later records have.
+    `low_ms` is the time of a record at or before it, `high_ms` is a time that only later records have.
     """
 
     offset: int
@@ -174,7 +174,7 @@ class _Search:
     is_exact: bool = False
 
     def take(self, at_ms: int, stamp: OffsetAndTimestamp | None) -> None:
-        """Learn from the first record of a time or later; None where there is no such record."""
+        """Narrow the interval by the first record at or after a time; None if there is no such record."""
         if stamp is None or stamp.timestamp_ms is None or stamp.offset > self.offset:
             if at_ms < self.high_ms:
                 self.high_ms = at_ms
@@ -185,22 +185,22 @@ class _Search:
 
     @property
     def is_found(self) -> bool:
-        """Whether the time is known to the ms: several records may have the same one."""
+        """Whether the time is known to the ms. Several records may have the same timestamp."""
         return self.is_exact or self.high_ms - self.low_ms <= 1
 
     def is_within(self, share: float, now_ms: int) -> bool:
-        """Whether it is known as well as that share of its age."""
+        """Return whether the time is known with an error of at most that share of its age."""
         open_ms = self.high_ms - self.low_ms
         return self.is_found or open_ms <= max(_NEAR_MS, share * (now_ms - self.low_ms))
 
     def guess(self, number: int, now_ms: int) -> int:
-        """The time to ask for next."""
+        """Return the time to query next."""
         if number % 2:
-            # A log that was written in bursts is no line: every second time the age is cut in its geometric middle.
+            # A log that was written in bursts isn't linear: every second round splits the age at its geometric mean.
             low, high = max(1.0, now_ms - self.low_ms), max(1.0, now_ms - self.high_ms)
             guess = now_ms - round(sqrt(low * high))
         else:
-            # Half a record early: it is the first one of any time after the record before it.
+            # Half a record early: the record is the first one for any time after the record before it.
             share = (self.offset - 0.5 - self.low_offset) / max(1, self.high_offset - self.low_offset)
             guess = self.low_ms + round(share * (self.high_ms - self.low_ms))
         return min(max(guess, self.low_ms + 1), self.high_ms - 1)
@@ -209,10 +209,10 @@ class _Search:
 def read_delays(
     kafka: BrokersPort, readers: Collection[Reader], ends: Mapping[TopicPartition, int], *, now_ms: int
 ) -> dict[Reader, Delay]:
-    """How long the next record of each reader has been there. One that nobody could tell is not in it.
+    """Return how long the next record of each reader has been in the log; unknown ones are omitted.
 
-    `readers` are behind: their offsets are before the end of the log. What counts is the latest time of the records
-    up to that offset, so times out of order make a delay too short, never too long.
+    The readers have lag: their offsets are before the end of the log. The result is based on the latest timestamp up to
+    that offset, so timestamps out of order make a delay too short, never too long.
     """
     first = kafka.read_offsets_at(dict.fromkeys((spot for spot, _ in readers), _EARLIEST_MS)).found
     searches: dict[TopicPartition, list[_Search]] = {}
@@ -220,7 +220,7 @@ def read_delays(
         stamp = first.get(spot)
         if stamp is not None and stamp.timestamp_ms is not None:
             search = _Search(offset, stamp.timestamp_ms, stamp.offset, max(now_ms, stamp.timestamp_ms) + 1, ends[spot])
-            # Whoever stands before the first record goes on with it.
+            # A committed offset before the first record continues with the first record.
             search.is_exact = offset <= stamp.offset
             searches.setdefault(spot, []).append(search)
     _narrow(kafka, searches, now_ms=now_ms)
@@ -233,7 +233,7 @@ def read_delays(
 
 
 def _narrow(kafka: BrokersPort, searches: Mapping[TopicPartition, list[_Search]], *, now_ms: int) -> None:
-    """Ask in rounds, one time a partition, until all is known well enough. What one reader learns helps the others."""
+    """Query in rounds, one time per partition, until all is precise enough. Each answer helps all readers."""
     most = min(_MOST_ROUNDS, _ROUNDS_FOR_ONE * max(map(len, searches.values()), default=0))
     left = dict(searches)
     for number in range(most):
@@ -256,7 +256,7 @@ _NO_GROUP = "DEAD"
 
 
 def read_lag(kafka: BrokersPort, clusters: Clusters, *, now: float, with_seconds: bool = True) -> Reading[GroupLag]:
-    """Records and seconds behind, the group with the most records first. See `delays` for what seconds cost."""
+    """Return the lag in records and seconds, the largest first. See `read_delays` for the cost of seconds."""
     listings = kafka.read_consumer_groups()
     wanted = {found.name: None for found in listings.items if found.has_offsets}
     committed = kafka.read_committed(wanted, with_metadata=False)
@@ -283,7 +283,7 @@ def read_lag(kafka: BrokersPort, clusters: Clusters, *, now: float, with_seconds
         )
         for found in committed.items
     ]
-    # A sink that never committed is not in the list of groups, and is behind by all there is.
+    # A sink that never committed isn't in the list of groups; its lag is the whole log.
     new = [group for group in owners.sinks if group not in listed]
     lags += [GroupLag(group, _NO_GROUP, GroupType.UNKNOWN, owners.find(group)) for group in new]
     failures = {**listings.failures, **committed.failures, **owners.failures}
@@ -293,7 +293,7 @@ def read_lag(kafka: BrokersPort, clusters: Clusters, *, now: float, with_seconds
 def pick_delays(
     offsets: Mapping[TopicPartition, Committed], delays: Mapping[Reader, Delay]
 ) -> dict[TopicPartition, Delay]:
-    """The delays of one group."""
+    """Return the delays of one group."""
     return {spot: delay for spot, commit in offsets.items() if (delay := delays.get((spot, commit.offset))) is not None}
 
 

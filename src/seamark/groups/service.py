@@ -1,4 +1,4 @@
-"""Consumer groups: reading them, moving them, deleting them."""
+"""Consumer groups: reading, moving and deleting them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_GROUP = "DEAD"
 
 
 class Groups:
-    """The consumer groups of a context. Whatever changes one is a plan, which `fleet.apply` carries out."""
+    """The consumer groups of a context. Every change is a plan, which `fleet.apply` applies."""
 
     def __init__(
         self, *, clusters: Clusters, kafka: Callable[[], BrokersPort], clock: Clock, planner: Callable[[], Planner]
@@ -40,7 +40,7 @@ class Groups:
         self._planner = planner
 
     def all(self) -> Reading[GroupEntry]:
-        """Every group, by name; those of sinks with their connector. Share groups are listed, never touched."""
+        """Return every group, by name; groups of sinks with their connector. Share groups are listed, never changed."""
         listings = self._kafka.read_all_groups()
         owners = read_owners(self._clusters)
         sinks = owners.sinks
@@ -51,7 +51,7 @@ class Groups:
         return Reading(entries, failures={**listings.failures, **owners.failures})
 
     def one(self, name: str) -> GroupReport:
-        """One group: its members, its positions, and how far it is behind."""
+        """Return one group with its members, committed offsets and lag."""
         self._refuse_share(name, doing="shown by its offsets")
         group, committed = self._read(name), self._read_committed(name)
         if group.state == _NO_GROUP and not committed:
@@ -78,14 +78,15 @@ class Groups:
         source: str | Path | None = None,
         topics: Sequence[str] = (),
     ) -> PlannedChange:
-        """Plan other positions for a group. Exactly one of `to`, `back`, `shift` and `source` says where.
+        """Plan other committed offsets for a group. Exactly one of `to`, `back`, `shift` and `source` gives the target.
 
-        `to` is `earliest`, `latest`, an offset or a time; `back` a length of time before now; `shift` a number of
-        records, ahead or back; `source` another group's name, or the Path of an export. `topics` are `TOPIC` or
-        `TOPIC:0,1`; without them the group is moved wherever it has committed. Positions stay within the log.
+        `to` is `earliest`, `latest`, an offset or a time; `back` is a duration before now; `shift` is a number of
+        records, forward or back; `source` is another group's name, or the Path of an export. `topics` are `TOPIC` or
+        `TOPIC:0,1`; without them the group is moved on all partitions with committed offsets. Offsets stay within the
+        log.
 
         Raises:
-            RefusedError: somebody is in the group, or it is a share group.
+            RefusedError: the group has members, or it is a share group.
         """
         if sum(way is not None for way in (to, back, shift, source)) != 1:
             raise UsageError(f"say in one way where group {name} shall stand", hint="one of to, back, shift, source")
@@ -104,7 +105,7 @@ class Groups:
         return self._build(f"move {render_group(name)}", name, step, owners=owners, notes=new)
 
     def delete(self, name: str) -> PlannedChange:
-        """Plan the end of a group with all that it has committed. Undoing it commits the same again."""
+        """Plan to delete a group with all its committed offsets. Undo commits the same offsets again."""
         owners = self._prepare(name)
         if self._read(name).state == _NO_GROUP and not self._read_committed(name):
             raise _build_missing(name)
@@ -115,7 +116,7 @@ class Groups:
     def place(
         self, name: str, targets: Mapping[TopicPartition, int | None], *, topics: Sequence[str] = ()
     ) -> PlannedChange:
-        """Plan these positions for a group, within the log; None forgets one. `topics` are as for `move`."""
+        """Plan these committed offsets for a group, within the log; None deletes one. `topics` are as for `move`."""
         chosen = [parse_topic(text) for text in topics]
         wanted = {spot: at for spot, at in targets.items() if _is_chosen(spot, chosen)}
         if not wanted:
@@ -127,7 +128,7 @@ class Groups:
         return self._build(f"move {render_group(name)}", name, step, owners=owners)
 
     def forget(self, name: str, *, topics: Sequence[str]) -> PlannedChange:
-        """Plan that a group forgets where it stands on these topics."""
+        """Plan to delete a group's committed offsets on these topics."""
         spots = read_spots(self._kafka, [parse_topic(text) for text in topics], {})
         committed = self._read_committed(name)
         return self.place(name, {spot: None for spot in spots if spot in committed})
@@ -173,7 +174,7 @@ class Groups:
         return clamp(self._kafka, wanted)
 
     def _prepare(self, name: str) -> GroupOwners:
-        """Refuse a group that must not be touched; give whose groups there are."""
+        """Refuse a group that must not be changed; return the owners of all groups."""
         self._refuse_share(name, doing="moved or deleted")
         owners = read_owners(self._clusters)
         group = self._read(name)
@@ -231,7 +232,7 @@ def _is_chosen(spot: TopicPartition, chosen: Sequence[Chosen]) -> bool:
 def _build_commits(
     targets: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, Committed]
 ) -> dict[TopicPartition, Committed]:
-    """The commits to make. What stands there already stays as it is, with what its committer added."""
+    """Build the commits to make. A commit that already has the target offset is kept with its metadata."""
     return {
         spot: held if (held := committed.get(spot)) is not None and held.offset == at else Committed(at)
         for spot, at in targets.items()

@@ -1,4 +1,4 @@
-"""Where a group shall stand: the same arithmetic as kafka-consumer-groups, for many partitions at once."""
+"""Target offsets of a group: the same arithmetic as kafka-consumer-groups, for many partitions at once."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 
 
 def build_partition(spot: TopicPartition) -> OffsetMap:
-    """A partition of a log, as Connect names it."""
+    """Return a topic partition in Connect's format."""
     return {TOPIC: spot[0], PARTITION: spot[1]}
 
 
-# An export of a large group has some thousand lines.
+# An export of a large group has a few thousand lines.
 _LARGEST_BYTES = 16 * 1024 * 1024
 _SHORT_ROW, _LONG_ROW = 3, 4
 _HOW = "lines of topic,partition,offset, as kafka-consumer-groups --export writes them"
@@ -32,14 +32,14 @@ Where = OffsetSpec | int | datetime
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A topic to move on, and some of its partitions; all of them where none is named."""
+    """A topic to move, and some of its partitions; all of them if none is named."""
 
     topic: str
     partitions: tuple[int, ...] = ()
 
 
 def parse_where(text: str | int | datetime) -> Where:
-    """`earliest`, `latest`, an offset, or a time in ISO 8601. A time without a zone is UTC, as Kafka's tool has it."""
+    """Parse `earliest`, `latest`, an offset, or an ISO 8601 time. Like in Kafka's tool, the default zone is UTC."""
     if isinstance(text, datetime):
         return text if text.tzinfo else text.replace(tzinfo=UTC)
     if isinstance(text, int):
@@ -57,7 +57,7 @@ def parse_where(text: str | int | datetime) -> Where:
 
 
 def parse_topic(text: str) -> Chosen:
-    """`TOPIC` or `TOPIC:0,1,2`."""
+    """Parse `TOPIC` or `TOPIC:0,1,2`."""
     name, colon, numbers = text.partition(":")
     parts = [part.strip() for part in numbers.split(",")] if colon else []
     if not name or not all(part.isascii() and part.isdecimal() for part in parts):
@@ -68,7 +68,7 @@ def parse_topic(text: str) -> Chosen:
 def read_spots(
     kafka: BrokersPort, chosen: Sequence[Chosen], committed: Mapping[TopicPartition, Committed]
 ) -> tuple[TopicPartition, ...]:
-    """The partitions to move: all those of the topics named, or those on which something is committed."""
+    """Return the partitions to move: those of the named topics, or all with a committed offset."""
     if not chosen:
         return tuple(sorted(committed))
     reading = kafka.read_topics(list(dict.fromkeys(found.topic for found in chosen)))
@@ -85,7 +85,7 @@ def read_spots(
 
 
 def read_targets(kafka: BrokersPort, spots: Sequence[TopicPartition], where: Where) -> dict[TopicPartition, int]:
-    """The offsets at a place, within the bounds. A time after the last record stands for the end of the log."""
+    """Return the offsets of a target, within the log. A time after the last record means the end of the log."""
     if isinstance(where, int):
         return clamp(kafka, dict.fromkeys(spots, where))
     bounds = kafka.read_bounds(spots).require_complete(what="the bounds")
@@ -99,7 +99,11 @@ def read_targets(kafka: BrokersPort, spots: Sequence[TopicPartition], where: Whe
 def shift(
     kafka: BrokersPort, spots: Sequence[TopicPartition], committed: Mapping[TopicPartition, Committed], by: int
 ) -> dict[TopicPartition, int]:
-    """The committed offsets and some more, or less. Refused where nothing is committed."""
+    """Return the committed offsets shifted by a number of records.
+
+    Raises:
+        RefusedError: a partition has no committed offset.
+    """
     if missing := [f"{topic}-{number}" for topic, number in spots if (topic, number) not in committed]:
         raise RefusedError(
             f"nothing is committed on {', '.join(missing)}, so there is nothing to shift from",
@@ -109,13 +113,13 @@ def shift(
 
 
 def clamp(kafka: BrokersPort, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The offsets, none before the first one that is there nor behind the next one to come."""
+    """Return the offsets clamped to the log: none before its start or after its end."""
     bounds = kafka.read_bounds(offsets).require_complete(what="the bounds")
     return {spot: min(max(at, bounds[spot].earliest), bounds[spot].latest) for spot, at in offsets.items()}
 
 
 def read_export(path: Path, *, group: str) -> dict[TopicPartition, int]:
-    """The offsets of an export: three columns, or four with the group first, of which only this group's count."""
+    """Read the offsets of an export: three columns, or four with the group first, filtered by this group."""
     try:
         if path.stat().st_size > _LARGEST_BYTES:
             raise UsageError(f"{path} is too large for offsets", hint=_HOW)
@@ -145,7 +149,7 @@ def read_export(path: Path, *, group: str) -> dict[TopicPartition, int]:
 
 
 def _find_columns(cells: Sequence[str]) -> list[int]:
-    """Where the columns stand, if this is a line of titles, as `seamark groups show -o csv` writes one."""
+    """Return the column indexes if this is a header line, as `seamark groups show -o csv` writes it."""
     titles = [cell.lower() for cell in cells]
     if not {"topic", "partition", "offset"} <= {*titles}:
         return []

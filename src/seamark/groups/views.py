@@ -1,4 +1,4 @@
-"""Groups: the listing, one of them in full, and how far all of them are behind."""
+"""Views of groups: the list, one group in full, and the lag of all groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Screen, Span, Style, line
 from seamark.report.words import render_count, render_duration, render_number
 
-# So many bars fit beside the other columns of a terminal of 120 characters.
+# This many bars fit beside the other columns in a terminal of 120 characters.
 _TREND_WIDTH = 20
 
 
@@ -78,7 +78,7 @@ MEMBERS: Listing[GroupMember] = Listing(
     ),
 )
 
-# A partition, what is committed on it, its bounds, the records behind, and how long they have been there.
+# A partition, its committed offset, its log bounds, the lag in records, and the delay.
 Row = tuple[TopicPartition, Committed, LogOffsets | None, int | None, Delay | None]
 
 POSITIONS: Listing[Row] = Listing(
@@ -121,7 +121,7 @@ LAGS: Listing[GroupLag] = Listing(
 
 
 def build_groups_view(reading: Reading[GroupEntry], rows: tuple[GroupEntry, ...]) -> View[GroupEntry]:
-    """Groups, and what could not be read."""
+    """Build the view of groups, and of what couldn't be read."""
     return View(
         LISTING,
         rows,
@@ -131,7 +131,7 @@ def build_groups_view(reading: Reading[GroupEntry], rows: tuple[GroupEntry, ...]
 
 
 def build_group_view(report: GroupReport) -> View[Row]:
-    """One group; its rows are its positions, so that CSV can be read by `groups move --from`."""
+    """Build the view of one group. Its rows are committed offsets, so that `groups move --from` can read the CSV."""
     rows = _build_rows(report)
     return View(
         POSITIONS,
@@ -146,7 +146,7 @@ def build_group_view(report: GroupReport) -> View[Row]:
 def build_lag_view(
     reading: Reading[GroupLag], trends: Mapping[str, Sequence[int | None]] | None = None
 ) -> View[GroupLag]:
-    """Who is behind, the worst first, and the total. `trends` are former totals by group, the newest last."""
+    """Build the view of lag, the largest first, and the total. `trends` are previous totals by group, newest last."""
     return View(
         LAGS,
         reading.items,

@@ -73,7 +73,7 @@ class KafkaAdmin:
         return f"KafkaAdmin({self._address!r})"
 
     def close(self) -> None:
-        """Let go of the connections. The C library closes them when nobody holds the client."""
+        """Release the connections. The C library closes them when nothing refers to the client."""
         self._client = None
 
     def read_cluster(self) -> KafkaCluster:
@@ -99,7 +99,7 @@ class KafkaAdmin:
         return Reading(items=topics, failures=failures | gone)
 
     def read_groups(self, names: Sequence[str]) -> Reading[GroupStatus]:
-        """Consumer groups by name, in the order asked. A group that nobody ever joined is DEAD."""
+        """Read consumer groups by name, in the order asked. A group that never had a member is DEAD."""
         if not names:
             return Reading()
         wanted = list(dict.fromkeys(names))
@@ -221,7 +221,6 @@ class KafkaAdmin:
     def _find_write_failure(
         self, future: Future[Any], *, hopeless: Any, action: str, subject: str, operation: str
     ) -> SeamarkError:
-        del hopeless
         if not future.done():
             return build_no_answer(action=action, subject=subject, seconds=self._timeout_seconds)
         error = _find_kafka_error(future)

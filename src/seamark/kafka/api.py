@@ -1,12 +1,14 @@
-"""What the services need of the clients: enough for what they do, and no more."""
+"""What the services need of the clients: enough for what they do, and no more. And the snapshot that plans read."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from seamark.core.readings import Reading
-from seamark.core.refs import Port
+from seamark.core.refs import Port, Ports
+from seamark.errors import NotFoundError, SeamarkError
 from seamark.kafka.clusters import KafkaCluster, OpenTransaction
 from seamark.kafka.groups import Committed, Group, GroupListing, GroupOffsets, GroupStatus
 from seamark.kafka.model import (
@@ -21,7 +23,7 @@ from seamark.kafka.model import (
 
 
 class KafkaPort(Protocol):
-    """The brokers. `seamark.kafka.KafkaAdmin` is the real one."""
+    """The brokers. `seamark.kafka.admin.KafkaAdmin` is the real one."""
 
     def read_cluster(self) -> KafkaCluster:
         """The cluster, its brokers, and what we may do to it."""
@@ -40,7 +42,7 @@ class KafkaPort(Protocol):
 
 
 class BrokerPort(Protocol):
-    """What steps need of the brokers. `seamark.kafka.Brokers` is one; the tests have another."""
+    """What steps need of the brokers. `seamark.kafka.brokers.Brokers` is one; the tests have another."""
 
     def read_topics(self, names: Sequence[str]) -> Reading[TopicStatus]: ...
     def read_all_topics(self) -> Reading[TopicStatus]: ...
@@ -68,12 +70,73 @@ class BrokerPort(Protocol):
     def delete_group(self, group: str) -> None: ...
 
 
-BROKERS: Port[Callable[[], BrokerPort]] = Port("kafka")
+class SnapshotBrokers:
+    """A `BrokerPort` whose topics are read once, at the first question. It is for looking only."""
+
+    def __init__(self, port: BrokerPort) -> None:
+        self._port = port
+        self._lock = threading.Lock()
+        self._topics: dict[str, TopicStatus] | None = None
+        self._failures: Mapping[str, SeamarkError] = {}
+
+    def read_all_topics(self) -> Reading[TopicStatus]:
+        """Every topic as it was."""
+        return Reading(tuple(self._find_topics().values()), failures=self._failures)
+
+    def read_topics(self, names: Sequence[str]) -> Reading[TopicStatus]:
+        """Topics by name, as they were."""
+        topics = self._find_topics()
+        failures = {
+            name: self._failures.get(name) or _build_missing_topic(name) for name in names if name not in topics
+        }
+        return Reading(tuple(topics[name] for name in names if name in topics), failures=failures)
+
+    def read_bounds(self, spots: Iterable[TopicPartition]) -> PartitionReading[LogOffsets]:
+        """The bounds as they are."""
+        return self._port.read_bounds(spots)
+
+    def read_groups(self, names: Sequence[str]) -> Reading[GroupStatus]:
+        """The states of groups as they are."""
+        return self._port.read_groups(names)
+
+    def read_consumer_groups(self) -> Reading[GroupListing]:
+        """The list of groups as it is."""
+        return self._port.read_consumer_groups()
+
+    def read_committed(
+        self, groups: Mapping[str, Collection[TopicPartition] | None], *, only_stable: bool = False
+    ) -> Reading[GroupOffsets]:
+        """Commits as they are."""
+        return self._port.read_committed(groups, only_stable=only_stable)
+
+    def _find_topics(self) -> dict[str, TopicStatus]:
+        with self._lock:
+            if self._topics is None:
+                reading = self._port.read_all_topics()
+                self._topics = {topic.name: topic for topic in reading}
+                self._failures = reading.failures
+            return self._topics
+
+    def __getattr__(self, name: str) -> Any:
+        # A snapshot that is acted on would be a fault of ours, not of the operator's.
+        raise AttributeError(f"a snapshot is for looking, and has no {name}")
+
+
+def _build_missing_topic(name: str) -> SeamarkError:
+    return NotFoundError(f"there is no topic {name}", hint="seamark topics list shows all of them")
+
+
+def _open_brokers(live: Ports, _snapshots: Ports) -> Callable[[], BrokerPort]:
+    opened = SnapshotBrokers(live.use(BROKERS)())
+    return lambda: opened
+
+
+BROKERS: Port[Callable[[], BrokerPort]] = Port("kafka", open_snapshot=_open_brokers)
 """Opens the brokers of the context."""
 
 
 class BrokersPort(BrokerPort, Protocol):
-    """The brokers, to read and to change. `seamark.kafka.Brokers` is the real one."""
+    """The brokers, to read and to change. `seamark.kafka.brokers.Brokers` is the real one."""
 
     def read_cluster(self) -> KafkaCluster:
         """The cluster, its brokers, and what we may do to it."""

@@ -23,8 +23,8 @@ _SHARE = "share groups"
 class Brokers(BulkReadAdmin):
     """All that seamark asks of brokers and does to them. Thread-safe.
 
-    A write that failed says whether it happened: UnknownOutcomeError means that nobody knows, anything else that it
-    did not.
+    A write that failed reports whether it happened: UnknownOutcomeError means that this is unknown, any other error
+    that it did not.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Brokers(BulkReadAdmin):
         """What groups have committed, for the given partitions of each, or for all of them where that is None.
 
         With `only_stable` a commit that waits for the end of its transaction is a failure of that group. Groups with
-        metadata cost a second call; without `with_metadata` none is told.
+        metadata cost a second call; without `with_metadata` the metadata is left out.
         """
         reading = super().read_committed(groups, only_stable=only_stable)
         # confluent_kafka (seen with 2.16) adds a zero byte to metadata that it writes, and takes metadata without one
@@ -159,14 +159,14 @@ class Brokers(BulkReadAdmin):
         self._write(named, action=action, operation="ALTER_CONFIGS")
 
     def alter_group_offsets(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
-        """Commit offsets for a group that nobody is in. One request; where only a part was taken, it is unknown."""
+        """Commit offsets of a group without members. One request; if only a part succeeded, the outcome is unknown."""
         from confluent_kafka import ConsumerGroupTopicPartitions  # noqa: PLC0415
         from confluent_kafka import TopicPartition as ConfluentTopicPartition  # noqa: PLC0415
 
         if not offsets:
             return
         if any(found.metadata for found in offsets.values()):
-            # See `read_committed`: whoever reads it would find other words.
+            # See `read_committed`: a reader would find altered metadata.
             errors = self._second.alter_group_offsets(group, offsets)
             self._check_parts(errors, count=len(offsets), group=group, action="commit the offset of")
             return
@@ -190,7 +190,7 @@ class Brokers(BulkReadAdmin):
         self._check_parts(errors, count=len(spots), group=group, action="forget the offset of")
 
     def delete_group(self, group: str) -> None:
-        """Delete a group that nobody is in, with all that it has committed."""
+        """Delete a group without members, with all its committed offsets."""
         action = "delete the group"
         futures = self._client.delete_consumer_groups([group], request_timeout=self._limit(action))
         self._write(futures, action=action, operation="DELETE")

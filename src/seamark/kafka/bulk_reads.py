@@ -49,8 +49,8 @@ class LogOffsetsAdmin(KafkaAdmin):
     ) -> PartitionReading[OffsetAndTimestamp | None]:
         """One offset of many partitions: at an edge, or the first record of a time (ms since the epoch) or later.
 
-        None where there is no such record. A partition that is not there, or that nobody leads, may take all the others
-        with it, the latter after the whole deadline. Then those that are well are asked for once more.
+        None where there is no such record. A partition that doesn't exist, or has no leader, may fail all the others
+        too, the latter after the whole deadline. Then the healthy partitions are requested once more.
         """
         return self._read_offsets(list(dict.fromkeys(spots)), at)
 
@@ -213,7 +213,7 @@ class BulkReadAdmin(LogOffsetsAdmin):
         return Reading(tuple(listings), failures={f"broker {n}": error for n, error in enumerate(problems, start=1)})
 
     def read_members(self, groups: Sequence[str]) -> Reading[Group]:
-        """Groups with their members, in the order asked. One that nobody ever joined is DEAD."""
+        """Read groups with their members, in the order asked. A group that never had a member is DEAD."""
         found: dict[str, Any] = {}
         failures: dict[str, SeamarkError] = {}
         options = {"include_authorized_operations": True, "request_timeout": self._timeout_seconds}
@@ -294,7 +294,7 @@ class BulkReadAdmin(LogOffsetsAdmin):
 
 
 def _without_missing(failures: Mapping[str, SeamarkError]) -> dict[str, SeamarkError]:
-    """A topic that went between two questions is not there, which is no failure."""
+    """Drop the topics that were deleted between two requests, because that is not a failure."""
     return {name: error for name, error in failures.items() if not isinstance(error, NotFoundError)}
 
 
@@ -329,7 +329,7 @@ def _read_open(client: Any, spots: Sequence[TopicPartition]) -> tuple[OpenTransa
 
 
 def _read_known(client: Any, producers: Sequence[int]) -> Mapping[int, tuple[str, Any]]:
-    """What the coordinators know of these producers: their transactional id, and the transaction in hand."""
+    """Read what the coordinators know of these producers: their transactional IDs and current transactions."""
     if not producers:
         return {}
     listed = client.list_transactions(producer_id_filters=list(producers))

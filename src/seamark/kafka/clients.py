@@ -65,7 +65,7 @@ def hear_fatal_errors() -> Iterator[None]:
         raise cause from None
 
 
-# Log lines and connection errors come only when somebody polls. Ten times a second is soon enough
+# Log lines and connection errors are delivered only by a poll. Ten times a second is soon enough
 # for a person and costs nothing.
 _POLL_SECONDS = 0.1
 # librdkafka says "all brokers are down" at the first refused connection and tries again at once. A
@@ -152,7 +152,7 @@ def wait_for(
 ) -> Any:
     """Wait until all are done or late. Returns the error that made waiting hopeless, or None.
 
-    Whoever `is_patient` waits for the client's own word even then: what it has not sent yet, it may still send.
+    With `is_patient` the client's own result is awaited even then: what it has not sent yet, it may still send.
     """
     # One after the other: all of them are waited for anyway, and watching ten thousand at once costs more than that.
     pending = list(futures)

@@ -56,10 +56,10 @@ class OpenTransaction:
 
     @property
     def is_known(self) -> bool:
-        """Whether its coordinator has it in hand, and so ends it when its time is over."""
+        """Whether its coordinator tracks the transaction, and so ends it at its timeout."""
         return self.state in ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
     @property
     def since_ms(self) -> int | None:
-        """When it began, or its newest record was written where nobody knows that."""
+        """When it began, or when its newest record was written if the beginning is unknown."""
         return self.began_ms or self.wrote_ms

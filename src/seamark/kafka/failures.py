@@ -164,7 +164,7 @@ _REJECTED: dict[str, tuple[type[SeamarkError], str]] = {
     "UNKNOWN_TOPIC_ID": (NotFoundError, "seamark topics list shows what is there"),
     "GROUP_ID_NOT_FOUND": (NotFoundError, "seamark groups list shows what is there"),
     "NON_EMPTY_GROUP": (RefusedError, "stop its members first; seamark groups show names them"),
-    # The coordinator takes a stranger's commit for a group only while nobody is in it.
+    # The coordinator accepts a commit from outside of a group only while the group has no members.
     "UNKNOWN_MEMBER_ID": (RefusedError, "the group is in use: stop its members first; seamark groups show names them"),
     "ILLEGAL_GENERATION": (RefusedError, "the group is in use: stop its members first"),
     "STALE_MEMBER_EPOCH": (RefusedError, "the group is in use: stop its members first"),
@@ -194,8 +194,8 @@ _DENIED_ERRORS = frozenset(
 )
 # librdkafka tells at which stage an operation ended. Before "waiting for response" nothing had been sent.
 _UNSENT = re.compile(r"(?:Failed while|Timed out) (?:initializing|constructing request|waiting for (?!response))")
-# What a group needs goes to its coordinator, who is asked for first. An answer told in these words is the one
-# to that question; the answer to the write itself is told in other words.
+# A request about a group goes to its coordinator, which the client looks up first. An error with this text is from the
+# lookup; the text of an error of the write itself differs.
 _NO_COORDINATOR = "worker coordinator request failed"
 _LOOK = "look at it before you repeat it"
 

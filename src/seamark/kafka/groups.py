@@ -29,7 +29,7 @@ class GroupType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """One group. A group that nobody ever joined is DEAD, which is no fault."""
+    """One group. A group that never had a member is DEAD, which is normal."""
 
     name: str
     state: str
@@ -38,7 +38,7 @@ class GroupStatus:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody is in it, so that its offsets can be changed."""
+        """Whether it has no members, so that its offsets can be changed."""
         return self.state in _QUIET and not self.members
 
 
@@ -86,7 +86,7 @@ class Group:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody is in it, so that its offsets can be changed."""
+        """Whether it has no members, so that its offsets can be changed."""
         return self.state in _QUIET and not self.members
 
 

@@ -47,7 +47,7 @@ def build_second_settings(config: Mapping[str, str], *, timeout_seconds: float) 
     """What `KafkaAdminClient` takes, from settings for librdkafka.
 
     Raises:
-        UnsupportedError: a setting of the connection's security can't be turned over. Nothing was sent.
+        UnsupportedError: a security setting of the connection can't be translated. Nothing was sent.
     """
     protocol = (config.get("security.protocol") or "PLAINTEXT").strip().upper()
     if protocol not in _PROTOCOLS:
@@ -263,7 +263,7 @@ class KafkaPythonClient:
         return {spot: KafkaPythonError(kind) for spot, kind in failed.items()}
 
     def _read(self, ask: Callable[[Any], T], action: str) -> T:
-        """Ask the client that is kept. One that broke since its last call is opened anew, once; late stays late."""
+        """Use the kept client. One that broke since its last call is reopened once; a timeout stays a timeout."""
         with self._lock:
             was_open = self._kept is not None
             try:
@@ -422,7 +422,7 @@ def build_tls(config: Mapping[str, str]) -> ssl.SSLContext:
         key = "ssl.certificate.location"
         _load_own(context, config)
     except (OSError, ValueError) as failure:
-        # OpenSSL's words name no secret, but they may name a part of a file: only their kind is told.
+        # OpenSSL's message contains no secret, but may contain a part of a file: only its type is reported.
         raise InvalidSettingError(
             f"kafka.{key} of the context can't be used",
             cause=getattr(failure, "reason", "") or type(failure).__name__,

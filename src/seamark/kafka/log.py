@@ -35,8 +35,8 @@ POLL_SECONDS = 0.1
 # By default librdkafka asks for nothing more of a partition whose queue is full for a whole second, though Python
 # empties it in milliseconds: with 5 ms a topic of 2 million records is read in a third of the time.
 QUEUE_BACKOFF = {"fetch.queue.backoff.ms": 5}
-# Nobody joins the group of a reader; librdkafka wants a name for it, and looks for its coordinator. Being denied that
-# is no loss.
+# No client joins the group of a reader; librdkafka requires a name for it, and looks for its coordinator. Being denied
+# that has no effect.
 OF_NO_CONCERN = frozenset({"GROUP_AUTHORIZATION_FAILED", "_MAX_POLL_EXCEEDED"})
 
 
@@ -118,7 +118,7 @@ class PartitionLog:
         self._clocks = clocks or Clocks()
         build = build_consumer or Consumer
         # The end for a reader of committed records is where the oldest open transaction begins. Only a reader of
-        # everything is told the true end.
+        # uncommitted records gets the true end.
         self._edge = self._open(config, "read_uncommitted", build)
         self._reader = self._open(config, "read_committed", build)
         self._is_connected = False
@@ -203,7 +203,7 @@ class PartitionLog:
             try:
                 return question()
             except KafkaException as failure:
-                # What the connections said comes only when somebody polls.
+                # Errors of the connections are delivered only by a poll.
                 self._edge.poll(0)
                 error = self._events.build_read_error(failure.args[0], self.topic)
                 patience = _NEW_TOPIC_SECONDS if isinstance(error, NotFoundError) else _ANSWER_SECONDS

@@ -200,14 +200,14 @@ def parse_place(text: str) -> RecordLocation:
     return RecordLocation(found["topic"], int(found["partition"]), int(found["offset"]))
 
 
-# Kafka's words for a config that somebody set on the topic itself, and for one that nobody set anywhere.
+# Kafka's names for a config that is set on the topic itself, and for one that is set nowhere.
 _OWN = "DYNAMIC_TOPIC_CONFIG"
 _DEFAULT = "DEFAULT_CONFIG"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """One partition and where its copies are. `leader` is None while nobody leads it."""
+    """One partition and where its replicas are. `leader` is None while it has no leader."""
 
     id: int
     leader: int | None
@@ -241,7 +241,7 @@ class TopicConfig:
 
     @property
     def is_default(self) -> bool:
-        """Whether it is Kafka's own default, which nobody has changed."""
+        """Whether it is Kafka's own default, which is not overridden anywhere."""
         return self.source == _DEFAULT
 
 
@@ -268,7 +268,7 @@ class TopicStatus:
 
     @property
     def led_spots(self) -> tuple[TopicPartition, ...]:
-        """The partitions that somebody leads: the only ones whose bounds can be asked for."""
+        """The partitions that have a leader: the only ones whose bounds can be read."""
         return tuple((self.name, partition.id) for partition in self.partitions if partition.leader is not None)
 
     @property
@@ -299,7 +299,7 @@ class TopicStatus:
 
     @property
     def under_min_isr(self) -> tuple[int, ...]:
-        """The partitions with fewer copies in sync than `min.insync.replicas`; those that nobody leads are among them.
+        """The partitions with fewer replicas in sync than `min.insync.replicas`, including those without a leader.
 
         As Kafka's own program counts; see `refusing`.
         """
@@ -322,7 +322,7 @@ class TopicStatus:
 
     @property
     def leaderless(self) -> tuple[int, ...]:
-        """The partitions that nobody leads right now."""
+        """The partitions that have no leader now."""
         return tuple(partition.id for partition in self.partitions if partition.leader is None)
 
     def config(self, key: str) -> str:
@@ -364,9 +364,9 @@ _WORDS = frozenset({"true", "false"})
 
 
 def normalize_value(value: str) -> str:
-    """A value as the brokers spell it: they read each as a number, a word or a list, and write it anew.
+    """Return a value as the brokers write it: they parse each as a number, a word or a list, and format it.
 
-    "compact, delete" is told as "compact,delete", "TRUE" as "true", "0.50" as "0.5".
+    "compact, delete" becomes "compact,delete", "TRUE" becomes "true", "0.50" becomes "0.5".
     """
     return ",".join(_normalize_part(part.strip()) for part in value.split(","))
 

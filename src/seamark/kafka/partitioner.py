@@ -1,4 +1,4 @@
-"""The same partitioner, as librdkafka has it: ten times as fast, for whoever asks it for a hundred thousand keys."""
+"""The same partitioner as in librdkafka: ten times as fast, for callers that need a hundred thousand keys."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _find_native() -> Callable[..., int] | None:
     except (ImportError, AttributeError, OSError):
         return None
     # No argtypes: to check six arguments takes longer than the function. None is a null pointer, bytes are a pointer
-    # and numbers are an int, as it wants them; but the length is a size_t, and whoever calls must give one.
+    # and numbers are an int, as it wants them; but the length is a size_t, which the caller must pass.
     found.restype = ctypes.c_int32
     answer = found(None, _PROOF, ctypes.c_size_t(len(_PROOF)), _PROOF_PARTITIONS, None, None)
     return found if answer == _PROOF_ANSWER else None

@@ -61,7 +61,7 @@ def read_key_samples(
 ) -> Iterator[Sample]:
     """Up to `most` of the oldest and `most` of the newest keys of each partition, within its range of offsets.
 
-    Committed records only: what was taken back was never anybody's.
+    Committed records only: aborted records were never visible to consumers.
     """
     from confluent_kafka import Consumer  # noqa: PLC0415
 
@@ -169,7 +169,7 @@ class RecordReader:
         committed: bool = False,
         build_consumer: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:
-        """With `committed` only what a transaction did not take back, as the consumer of a sink is told to."""
+        """Open a reader. With `committed` it omits aborted records, as a sink's consumer does if configured so."""
         from confluent_kafka import Consumer  # noqa: PLC0415
 
         self._events = ConnectionEvents()
@@ -251,7 +251,7 @@ class RecordReader:
         try:
             return question()
         except KafkaException as failure:
-            # What the connections said comes only when somebody polls.
+            # Errors of the connections are delivered only by a poll.
             self._consumer.poll(0)
             raise self._events.build_read_error(failure.args[0], topic) from None
 

@@ -19,11 +19,11 @@ from seamark.kafka.model import LogOffsets, RawRecord, ScanResult
 # So many records a call: large enough that the call itself costs nothing, small enough for some megabytes.
 _BATCH = 10_000
 _WAIT_SECONDS = 0.02
-# A transaction that nobody ended is ended by the brokers after its timeout. A reader need not wait for that: what is
-# committed is shown, and that something follows is said. Brokers that are only slow answer well within this time.
+# The brokers end an abandoned transaction after its timeout. A reader need not wait for that: committed records are
+# returned, and the reader reports that more follow. Brokers that are only slow answer well within this time.
 DEFAULT_PATIENCE_SECONDS = 15.0
 _READER = {
-    # Nobody joins this group; librdkafka wants a name for it.
+    # No client joins this group; librdkafka requires a name for it.
     "group.id": "seamark-topic-scan",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -207,13 +207,13 @@ def _build_record(message: Any) -> RawRecord:
 _PREFIX = b"connector-"
 
 
-class _Scan(Protocol):
+class _NewestReader(Protocol):
     """What is read of the topic. `TopicScan` is the real one."""
 
     def read_newest(self, accept: Accept | None = None) -> ScanResult: ...
 
 
-def read_connector_names(config: Mapping[str, str], topic: str, *, scan: _Scan | None = None) -> frozenset[str]:
+def read_connector_names(config: Mapping[str, str], topic: str, *, scan: _NewestReader | None = None) -> frozenset[str]:
     """Return the names of all connectors whose config is in the topic.
 
     Only committed records count, as for a worker with exactly-once support.

@@ -1,6 +1,6 @@
 """Writing records in short transactions, under a transactional.id that one process at a time can hold.
 
-Whoever calls `take` last holds the id; the brokers refuse every later write of an earlier holder ("fenced").
+The last caller of `take` holds the ID; the brokers refuse every later write of an earlier holder ("fenced").
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class TransactionalWriter:
         refuse it permanently.
 
         Raises:
-            FencedError: somebody else has taken the id.
+            FencedError: another process has taken the ID.
             JournalError: they are not written, or it is unknown; the message says which.
         """
         deadline = deadline or self._clocks.now() + self._write_seconds
@@ -202,7 +202,7 @@ class TransactionalWriter:
                 raise self._translate(error, f"write to the topic {records[0].topic}: {known}")
 
     def close(self) -> None:
-        """Let go of the connections. A transaction in hand is left to the brokers, who abort it."""
+        """Release the connections. The brokers abort an open transaction."""
         if self._producer is not None:
             self._producer.purge(blocking=False)
             self._producer = None
@@ -241,7 +241,7 @@ class TransactionalWriter:
             with hear_fatal_errors():
                 self._producer.abort_transaction(max(_ABORT_SECONDS, deadline - self._clocks.now()))
         except KafkaException as failure:
-            # A fenced writer may first be told of an old epoch; the abort tells whether somebody took the id.
+            # A fenced writer may first get the error of an old epoch; the abort shows whether the ID was taken.
             return (failure.args[0] if failure.args[0].name() in _FENCED else error), False
         return error, True
 
@@ -258,7 +258,7 @@ class TransactionalWriter:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         with suppress(KafkaException), hear_fatal_errors():
-            # What the connections said comes only when somebody polls.
+            # Errors of the connections are delivered only by a poll.
             self._producer.poll(0)
         return build_write_error(
             error, action=action, transactional_id=self.transactional_id, last_event=self._events.last
@@ -306,7 +306,7 @@ def fence_producer(
     timeout_seconds: float,
     build_producer: Callable[[dict[str, Any]], Any] | None = None,
 ) -> None:
-    """Take a transactional.id: whoever held it can write no more, and what it had not committed is taken back.
+    """Take a transactional.id: its previous holder can't write any more, and its open transaction is aborted.
 
     Raises:
         AccessError: the brokers do not let us.
@@ -322,7 +322,7 @@ def fence_producer(
     except AccessError:
         raise
     except SeamarkError as error:
-        # Not the journal's error, whose own transactions these are not: nothing was changed, and somebody may go on.
+        # Not the journal's error, whose own transactions these are not: nothing was changed, and the holder may write.
         raise UnreachableError(
             f"could not take the transactional id {transactional_id}: whoever holds it may still write",
             cause=error.cause or error.message,

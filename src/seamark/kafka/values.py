@@ -79,7 +79,7 @@ def build_listing(listing: Any) -> GroupListing:
         listing.group_id,
         listing.state._name_,
         _find_type(listing.type._name_),
-        # Whoever only keeps offsets in Kafka joins no group, and so has no protocol.
+        # A client that only stores offsets in Kafka joins no group, and so has no protocol.
         "" if listing.is_simple_consumer_group else "consumer",
     )
 

@@ -13,8 +13,8 @@ from seamark.kafka.clients import ConnectionEvents, open_client
 from seamark.kafka.failures import build_error
 from seamark.kafka.kafka_python import KafkaPythonClient
 
-# From protocol 1 on (2.3) a worker tells when it joins what it has, and is told what comes and what goes. With
-# protocol 0 it gives everything up before it joins, and is told all that it shall have.
+# From protocol 1 on (2.3) a worker reports its assignment when it joins, and gets what is added and what is revoked.
+# With protocol 0 it gives up everything before it joins, and gets its complete assignment.
 
 _SHORT, _INT, _LONG = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 _COOPERATIVE = 1
@@ -114,7 +114,7 @@ def read_worker_urls(
     """The workers in a group, by the URLs that they tell each other; none where all are down.
 
     Raises:
-        SeamarkError: a broker did not tell. Then nobody knows whether a worker is up.
+        SeamarkError: a broker did not answer, so that it is unknown whether a worker is up.
     """
     _, members = _read_group(config, group, timeout_seconds=timeout_seconds, build_client=build_client)
     return tuple(sorted(map(_name, members)))
@@ -161,7 +161,7 @@ def read_worker_loads(
     A worker gives up what is taken from it before it joins again: who is named nowhere in a stable group runs nowhere.
 
     Raises:
-        SeamarkError: the workers are about to share the work anew, or a broker did not tell.
+        SeamarkError: a rebalance of the workers is in progress, or a broker did not answer.
     """
     state, members = _read_group(config, group, timeout_seconds=timeout_seconds, build_client=build_client)
     if state not in _SETTLED:

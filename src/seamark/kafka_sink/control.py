@@ -270,7 +270,7 @@ class ControlRecord:
         if self.copied is None:
             return
         if not self.is_done:
-            # Its rows come from a source that may have lost some when they are read again: nobody could go on midway.
+            # Its source may have lost rows when the task is repeated, so that it can't be resumed midway.
             raise UsageError(f"{self.claim} is one transaction, and can't be half done")
         if not 0 <= self.claim.task < self.copied.tasks:
             raise UsageError(f"there is no task {self.claim.task} among {self.copied.tasks}")
@@ -279,13 +279,13 @@ class ControlRecord:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Which offsets of a copy went where; none, where it is no copy."""
+        """Which offsets of a topic copy were written where; empty for other jobs."""
         return self.copied.runs if self.copied is not None else ()
 
 
 @dataclass(frozen=True, slots=True)
 class ControlReading:
-    """Control records by job. They are not whole where a transaction that nobody has ended hides some."""
+    """Control records by job. They are incomplete where an open transaction hides some."""
 
     records: Mapping[str, tuple[ControlRecord, ...]]
     is_whole: bool = True

@@ -1,4 +1,4 @@
-"""Reading control records for one task: how far it has come, whoever did it."""
+"""Reading control records for one task: how far it has come, whichever attempt did it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def scan_control(
 ) -> ControlReading:
     """The newest control record of each claim of these jobs, by partition of the topic; old ones may be gone.
 
-    They are those of one moment: a job may go on meanwhile, and a record without those before it would mislead. An
+    They are those of one point in time: a job may be running, and a record without those before it would mislead. An
     open transaction is waited for as long as `patience_seconds`.
     """
     found: dict[str, list[ControlRecord]] = {job: [] for job in jobs}
@@ -104,7 +104,7 @@ def read_records(
     """Every control record of a job: all that were acknowledged before. It waits for transactions that are open.
 
     Raises:
-        DeadlineError: a transaction hides some, and nobody has ended it.
+        DeadlineError: an open transaction hides some.
     """
     found = _scan_known(config, topic, job=job, patience_seconds=patience_seconds)
     return require_whole(found, topic, patience_seconds=patience_seconds).records[job]
@@ -242,11 +242,11 @@ def read_progress(
     """The newest control record of a task, or None. `topic_id` is that of the topic when the job began, if known.
 
     Everything that was acknowledged before this call is seen: the true end of the partition is asked for first, and
-    then committed records are read until it is reached. Where somebody else's transaction is open before that end,
-    this waits; the last stable offset alone could hide our own record behind it.
+    then committed records are read until it is reached. If another producer's transaction is open before that end,
+    this waits; the last stable offset alone could hide our own record after it.
     """
     with CLIENTS.lend(config, topic, partition=claim.partition, patience_seconds=patience_seconds) as (admin, log):
-        # A topic that was made anew may have come further than the old one by now: its end does not tell.
+        # A recreated topic may have a higher end than the old one by now, so that the end alone shows nothing.
         known = read_control_id(admin, topic, expected=topic_id)
         name = (config.get("bootstrap.servers", ""), topic, known, str(claim.partition), claim.family)
         seen = _MEMORY.find(name, start=start)

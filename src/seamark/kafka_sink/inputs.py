@@ -18,9 +18,9 @@ _T = TypeVar("_T")
 def read_whole(batches: Iterator[_T]) -> Iterator[_T]:
     """Pass the batches of a Spark task on, and check at their end that they are all of the task.
 
-    A task commits by itself, so it must know. Arrow's reader takes a connection that is closed between two messages for
-    the end of the stream (tests/spark/test_whole_input.py), as if an executor that is killed there had sent all rows.
-    Spark writes one more number behind a whole stream.
+    A task commits its own transaction, so it must know. Arrow's reader takes a connection that is closed between two
+    messages for the end of the stream (tests/spark/kafka_sink/test_whole_input.py), as if an executor that is killed
+    there had sent all rows. Spark writes one more number after a complete stream.
 
     Raises:
         UnreachableError: The connection ended without it.
@@ -120,7 +120,7 @@ def _expect_amount(seen: Amount, found: ControlRecord) -> None:
         )
 
 
-# A source with gaps may have more of them when it is read again: compaction takes records away, and none ever comes
+# A source with gaps may have more of them in the next read: compaction removes records, and none is ever added
 # to offsets that were there. So what a task finds may be less than what was written, and must be within it.
 
 

@@ -143,7 +143,7 @@ class RowPiece(Protocol):
 
 
 class ProducerFailure(Exception):  # noqa: N818 - it never leaves this package
-    """The producer can't go on; what it did last may be unknown. `error` is librdkafka's."""
+    """The producer can't continue; the outcome of its last call may be unknown. `error` is librdkafka's."""
 
     def __init__(self, error: Any, *, spot: str = "") -> None:
         super().__init__(error.str())
@@ -189,7 +189,7 @@ class TaskProducer:
         self._producer = open_client(config, {**DEFAULTS, **config, **ours}, build=build, on_error=self._events.record)
 
     def take(self) -> None:
-        """Take the transactional id. Whoever had it is fenced, and what they left open is ended."""
+        """Take the transactional ID. Its previous holder is fenced, and an open transaction of it is ended."""
         self._call(self._take)
 
     def begin(self) -> None:
@@ -199,7 +199,7 @@ class TaskProducer:
     def produce(self, piece: RowPiece, *, deadline: float, reported: Sequence[int] = ()) -> None:
         """Hand rows to librdkafka, and wait where it has no room. The brokers may get them later.
 
-        Where the `reported` rows come to lie is told to `on_written`, for each partition in their order.
+        `on_written` gets the offsets of the `reported` rows, for each partition in their order.
         """
         self._call(lambda: self._produce(piece, deadline=deadline, reported=reported))
 
@@ -212,15 +212,15 @@ class TaskProducer:
         self._call(lambda: self._commit(topic, partition=partition, key=key, value=value, deadline=deadline))
 
     def close(self) -> None:
-        """Let go of it. An open transaction is left to whoever takes the id next, or to the brokers."""
+        """Release the producer. An open transaction is ended by the next holder of the ID, or by the brokers."""
         if self._producer is not None:
             self._producer.purge(blocking=False)
             self._producer = None
 
     def _take(self) -> None:
-        # A client that is connected to nobody when it looks for its coordinator looks again after half a second. The
-        # first answer has it let go of the addresses that it was given, and the second comes from a broker that it
-        # knows. Seen on one broker: three of four took 0.5 s without this, none more than 0.1 s with it.
+        # A client without a connection repeats the lookup of its coordinator after half a second. The first answer
+        # makes it drop the addresses that it was given, and the second comes from a broker that it knows. Seen on one
+        # broker: three of four took 0.5 s without this, none more than 0.1 s with it.
         for _ in range(2):
             self._producer.list_topics(self._control_topic, timeout=ANSWER_SECONDS)
         self._producer.init_transactions(ANSWER_SECONDS)
@@ -235,7 +235,7 @@ class TaskProducer:
                 self._hand_over(islice(rows, 1), self._note, deadline=deadline)
                 at = row + 1
             self._hand_over(rows, None, deadline=deadline)
-        # Reports of failures come only when somebody polls.
+        # Reports of failures are delivered only by a poll.
         self._producer.poll(0)
         self._check()
 
@@ -292,7 +292,7 @@ class TaskProducer:
             raise ProducerFailure(error) from None
 
     def _find_fatal(self) -> Any:
-        """What librdkafka has not told yet: the error that it can't go on for, or None. It raises that when asked."""
+        """Return the fatal error of librdkafka that it has not raised yet, or None. librdkafka raises it if asked."""
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         try:
@@ -331,13 +331,13 @@ class TaskSettings:
     """How a task writes. `client` are librdkafka's settings of the producer, `reader` those for control records.
 
     `is_ordered` is the caller's promise that the task, run again, gets the same rows in the same order. Then it may be
-    cut into several transactions; else it is one, as nobody could say what the second half is.
+    cut into several transactions; otherwise it is one, because the rows of the second half would be undefined.
     """
 
     client: Mapping[str, str] = field(repr=False)
     reader: Mapping[str, str] = field(repr=False)
     control_topic: str = CONTROL_TOPIC
-    # What the control topic was when the job began; "" where nobody asked.
+    # The ID of the control topic when the job began; "" where it was not read.
     control_id: str = ""
     is_ordered: bool = False
     # A few seconds of work: what a retry loses, and what a reader of committed records waits for.

@@ -52,10 +52,10 @@ def hash_key(key: bytes, *, rule: Partitioner) -> int:
 class Routing:
     """The way of every record from `sources` partitions to `targets`.
 
-    `modulus` is what places tell about keys: the number of a key and its source partition leave the same remainder by
-    it. That is `sources` (0 says so) where every key lies in place, a divisor where the topic has grown, and 1 where
-    nothing is known. As the number is reduced by `targets` too, source p feeds target t only if both leave the same
-    remainder by the greatest common divisor of `modulus` and `targets`.
+    `modulus` says what partitions show about keys: the number of a key and its source partition leave the same
+    remainder by it. That is `sources` (0 means the same) if every key is on the correct partition, a divisor of it if
+    the topic has grown, and 1 if nothing is known. As the number is reduced by `targets` too, source p feeds target t
+    only if both leave the same remainder by the greatest common divisor of `modulus` and `targets`.
     """
 
     rule: Partitioner
@@ -111,7 +111,7 @@ class Routing:
 
     @property
     def is_told_by_source(self) -> bool:
-        """Whether each source feeds one target, `source % targets`, so that nobody must look at a key to know it."""
+        """Whether each source feeds one target, `source % targets`, so that keys need not be read."""
         return self.rule is Partitioner.PARTITION or self.lanes == self.targets
 
     def to_dict(self) -> dict[str, Any]:
@@ -216,14 +216,14 @@ def probe_samples(samples: Iterable[tuple[int, bytes | None]], *, partitions: in
 
 
 def suggest_routing(probe: Probe, *, targets: int) -> Routing | None:
-    """The routing that goes on as the producers did; None where a person has to say it."""
+    """Return the routing that continues the producers' partitioning; None where the user has to choose it."""
     if probe.placement is Placement.KEYLESS:
         # Records without a key go by their partition under any rule. A key that the samples did not show is then placed
         # as Connect would, and stops the copy if it does not lie so.
         return Routing(Partitioner.MURMUR2, probe.partitions, targets=targets)
     if probe.rule is None or probe.placement in {Placement.MIXED, Placement.UNKNOWN}:
         return None
-    # Old keys agree with their partition by the former count, new ones by this one: all of them by what divides both.
+    # Old keys agree with their partition by the previous count, new ones by this one: all by what divides both.
     modulus = gcd(probe.partitions, probe.grown_from or probe.partitions)
     return Routing(probe.rule, probe.partitions, targets=targets, modulus=modulus)
 

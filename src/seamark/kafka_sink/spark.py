@@ -36,7 +36,7 @@ from seamark.kafka_sink.options import SinkOptions, read_options, read_stream_op
 from seamark.kafka_sink.producer import TaskReport
 from seamark.kafka_sink.task import ExactTask
 
-# Spark counts the bytes of all columns anew for each row, to end a batch at 64 MiB. For small rows that is a quarter
+# Spark counts the bytes of all columns for each row, to end a batch at 64 MiB. For small rows that is a quarter
 # of its work, and ten thousand of them never come near.
 
 _BATCH_BYTES, _BATCH_ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -276,7 +276,7 @@ def _sum_rows(batch: pa.RecordBatch) -> int:
     for name in ("key", "value"):
         place = batch.schema.get_field_index(name)
         if place >= 0:
-            # The hash of a key is where that of its value goes on.
+            # The hash of the key is the start value of the hash of the value.
             hashed = map(crc32, batch.column(place).cast(pa.binary()).fill_null(b"").to_pylist(), hashed)
     place = batch.schema.get_field_index("timestamp")
     stamps = 0 if place < 0 else pc.sum(batch.column(place).cast(pa.int64())).as_py() or 0
@@ -427,7 +427,7 @@ class KafkaWriter(DataSourceArrowWriter):
         )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Say what is left: committed tasks stay, and a repeat of the job under its name goes on from there."""
+        """Log what is left: committed tasks stay, and a repeat of the job under its name resumes from there."""
         done = sum(message is not None for message in messages)
         _LOGGER.warning("job %s failed; %d tasks are written and stay", self._job, done)
 

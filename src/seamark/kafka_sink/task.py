@@ -2,8 +2,8 @@
 
 The order of steps is what makes it exact. An attempt first takes the task's transactional id: from then on no earlier
 attempt can write or commit, and what one of them was committing has been committed. Only then it reads the control
-records, which lie in the same transactions as the rows: so they tell the truth, and nobody changes it any more. After
-any doubt (a timeout, an abort, an unanswered commit) it does both again, with a new producer.
+records, which are in the same transactions as the rows: so they are correct, and no other attempt can change them.
+After any doubt (a timeout, an abort, an unanswered commit) it does both again, with a new producer.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class TaskLease:
         return found if found is not None and self._is_own(found) else None
 
     def take_patiently(self) -> ControlRecord | None:
-        """Take it, and try again where the brokers don't answer. A finished task of a copy is left alone."""
+        """Take it, and retry where the brokers don't answer. A finished task of a copy is not taken."""
         if self._claim.part and (found := self._read(self._claim)) is not None and found.is_done:
             # The id is that of all slices: to take it would fence the slice that is being written now. A look costs a
             # copy little, as its tasks take seconds; those of a stream may not.
@@ -116,7 +116,7 @@ class TaskLease:
         )
 
     def close(self) -> None:
-        """Let go of the producer. An open transaction is left to whoever takes the id next, or to the brokers."""
+        """Release the producer. An open transaction is ended by the next holder of the ID, or by the brokers."""
         if self._producer is not None:
             self._producer.close()
             self._producer = None
@@ -274,14 +274,14 @@ class ExactTask:
         self._now = self._build_transaction()
 
     def _add(self, piece: RowPiece) -> None:
-        """Put rows into the transaction in hand; after a failure, into a new one with those that were in it."""
+        """Put rows into the current transaction; after a failure, into a new one with those that were in it."""
         try:
             self._now.add(piece, self._hold.producer)
         except ProducerFailure as failure:
             self._recover(failure, is_done=None)
 
     def _finish(self, *, is_done: bool) -> None:
-        """Commit the transaction in hand with its control record."""
+        """Commit the current transaction with its control record."""
         try:
             self._commit(is_done=is_done)
         except ProducerFailure as failure:

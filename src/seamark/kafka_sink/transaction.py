@@ -1,7 +1,7 @@
 """Where the records of a task came to lie: from delivery reports to the runs of its control record.
 
-Records of one partition lie in the order in which they were produced. So the reports of the first and the last of many
-tell where all of them lie, if there are as many offsets as records. Where something else came in between, they don't:
+Records of one partition are stored in the order in which they were produced. So the reports of the first and the last
+record show the offsets of all, if there are as many offsets as records. If another record is in between, they don't:
 then everything is written once more, with a report for each record.
 """
 
@@ -63,7 +63,7 @@ class DeliveryTrace:
         self._written[partition].append(offset)
 
     def find_unclear(self) -> str | None:
-        """A partition of which nobody can say where all records lie, in words; when all reports are in."""
+        """Describe a partition whose offsets the reports don't determine, or None; when all reports are in."""
         self._expect_reports()
         for target, stretches in self._stretches.items():
             for stretch, places in self._pair(target, stretches):

@@ -1,1 +1,1 @@
-"""`connect-offsets`: the offsets of a worker that is known only from its properties file."""
+"""`connect-offsets`: the offsets of a worker that is known only from its properties file (KIP-199)."""

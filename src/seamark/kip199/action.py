@@ -1,4 +1,4 @@
-"""Actions of `connect-offsets --import`: pairs into the file of a standalone worker, or into the workers' topic."""
+"""Actions of `connect-offsets --import`: write pairs to the file of a standalone worker, or to the workers' topic."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import json
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Annotated, Any, NoReturn, Self
+from typing import Annotated, Any, NoReturn
 
 from seamark.changes.action import (
     Action,
@@ -25,7 +24,6 @@ from seamark.changes.effect import ChangeKind, Effect, FieldChange
 from seamark.changes.locks import file_lock
 from seamark.changes.step import CanNotUndo, Intent
 from seamark.core.offsets import Offset, OffsetMap, spell_identity, spell_offset
-from seamark.core.readings import read_all
 from seamark.errors import ConfigurationError, RefusedError
 from seamark.kip199.steps import VerifyOffsetFile, WriteOffsetFile, find_file, pack_content, unpack_content
 from seamark.offsets.codec.codec import decode_key, decode_value, encode_key, encode_rest_key, encode_value
@@ -49,13 +47,13 @@ class ImportOffsets(WriteOffsetRecords):
     """Write the offsets of connectors that no worker runs to the workers' topic."""
 
     def steps(self, seen: RecordsSeen) -> StepSequence:
-        """Check for a while that no worker uses the offsets, then write them."""
+        """Return the steps: check for some time that no worker uses the offsets, then write them."""
         write = super(ImportOffsets, self).steps(seen)
         proof = CheckUnused(seen.clusters, self.owners, seen.quiet_seconds, self.may_be_down)
         return (*in_turn(proof), *write) if write else ()
 
     def effects(self, seen: RecordsSeen) -> tuple[Effect, ...]:
-        """One line for the topic, one field for each pair."""
+        """Return one line for the topic, with one field for each pair."""
         before = {record.key: seen.held.get(record.place) for record in self.records}
         after = {record.key: record.value for record in self.records}
         return (build_import_effect(self.subject, before, after),)
@@ -70,7 +68,7 @@ def _unpack(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class FileSeen:
-    """What the file holds: its bytes, and what the step finds."""
+    """The content of the file, and what the step finds."""
 
     intent: Intent = field(repr=False)
     content: bytes | None = field(repr=False)
@@ -80,7 +78,7 @@ class FileSeen:
 @needs_permission(Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
 class WriteOffsetsFile(Action):
-    """Give the file of a standalone worker this content, and verify that no worker has read the previous one."""
+    """Write this content to a standalone worker's file, and verify that no worker has read the previous content."""
 
     cluster: str
     path: str
@@ -96,28 +94,22 @@ class WriteOffsetsFile(Action):
         """The step that writes."""
         return WriteOffsetFile(self.cluster, self.path, self.content)
 
-    @classmethod
-    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[FileSeen]:
-        """Read the files."""
-        return read_all((action.subject, partial(action.read, reads)) for action in actions)
-
     def read(self, reads: Reads) -> FileSeen:
         """Read the file."""
         return FileSeen(self.write.intend(reads.world), find_file(reads.world, self.cluster, self.path).read())
 
     def steps(self, seen: FileSeen) -> StepSequence:
-        """Write the file, then verify it."""
+        """Return the steps: write the file, then verify it."""
         if is_met(seen.intent):
             return ()
         return in_turn(self.write, VerifyOffsetFile(self.cluster, self.path, build_digest(self.content) or ""))
 
     def needs(self, seen: FileSeen) -> Needs:
-        """The lock of the file on this machine."""
-        del seen
+        """Return the lock of the file on this machine."""
         return Needs(frozenset({file_lock(self.path, host=socket.gethostname())}))
 
     def effects(self, seen: FileSeen) -> tuple[Effect, ...]:
-        """One line for the file, one field for each pair that changes."""
+        """Return one line for the file, with one field for each pair that changes."""
         before = {} if seen.content is None else dict(_read_entries(seen.content, self.path))
         after = dict(_read_entries(self.content, self.path))
         changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
@@ -128,7 +120,7 @@ class WriteOffsetsFile(Action):
         )
 
     def find_intents(self, seen: FileSeen) -> Mapping[str, Intent]:
-        """Return what the write found."""
+        """Return the intent of the write."""
         return {f"{self.subject}#{WriteOffsetFile.aspect}": seen.intent}
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
@@ -137,7 +129,7 @@ class WriteOffsetsFile(Action):
 
 
 def build_import_effect(subject: str, before: Values, after: Values) -> Effect:
-    """Return the line of a plan: which pairs change. Several keys may be of one pair."""
+    """Build the line of a plan: which pairs change. Several keys may belong to one pair."""
     fields: dict[str, FieldChange] = {}
     for raw, value in after.items():
         key = decode_key(raw).key
@@ -160,14 +152,14 @@ _SINK = frozenset({"kafka_topic", "kafka_partition"})
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What shall stand in the store, by connector, and what is to be said of the file."""
+    """The wanted offsets by connector, and notes about the file."""
 
     offsets: Mapping[str, tuple[Offset, ...]]
     notes: tuple[str, ...] = ()
 
 
 def read_wanted(text: str, *, name: str) -> Wanted:
-    """What a text asks for. Of a partition that stands there several times, the last one counts."""
+    """Parse the wanted offsets of a text. If a partition occurs several times, the last one counts."""
     try:
         body = json.loads(text, object_pairs_hook=_build_object, parse_constant=_refuse_constant)
     except RecursionError:
@@ -187,7 +179,7 @@ def read_wanted(text: str, *, name: str) -> Wanted:
         found: dict[str, Offset] = {}
         for number, pair in enumerate(listed, start=1):
             one = _read_pair(connector, pair, where=f"{name}: pair {number} of {connector}")
-            # The last one shall also be written last.
+            # The last pair must also be written last.
             found.pop(spell_identity(one.partition), None)
             found[spell_identity(one.partition)] = one
         if len(found) < len(listed):
@@ -199,7 +191,7 @@ def read_wanted(text: str, *, name: str) -> Wanted:
 
 def _read_pair(connector: str, pair: Any, *, where: str) -> Offset:
     if not isinstance(pair, dict) or pair.keys() != _PAIR:
-        # A pair without an offset would take one away: that has to be written down.
+        # A pair without an offset would delete one, so that must be written explicitly.
         raise _build_error(where, 'a pair has "partition" and "offset", and nothing else; null takes an offset away')
     partition, offset = pair["partition"], pair["offset"]
     if not isinstance(partition, dict) or not isinstance(offset, dict | None):
@@ -244,7 +236,7 @@ def _build_error(name: str, why: str) -> ConfigurationError:
 
 @dataclass(frozen=True, slots=True)
 class PairChange:
-    """What an import does to one partition of a connector. `after` is None where its offset is taken away."""
+    """The change of one partition of a connector by an import. `after` is None if its offset is deleted."""
 
     connector: str
     partition: OffsetMap
@@ -257,7 +249,7 @@ class PairChange:
         return spell_offset(self.before) != spell_offset(self.after)
 
     def describe(self) -> str:
-        """One line: `set orders {"table":"o"}: {"seq":2} -> {"seq":1}`."""
+        """Return one line: `set orders {"table":"o"}: {"seq":2} -> {"seq":1}`."""
         name = f"{self.connector} {spell_identity(self.partition)}"
         before, after = spell_offset(self.before), spell_offset(self.after)
         if not self.is_needed:
@@ -269,9 +261,9 @@ class PairChange:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A needed change with the keys that it is written to: each with its place in a topic, None in a file or where new.
+    """A needed change with the keys to write, each with its partition in a topic; None in a file or for a new key.
 
-    `is_guessed`: nobody has written the key yet, and a task may spell it otherwise.
+    If `is_guessed`, the key was never written, and a task may encode it differently.
     """
 
     pair: PairChange
@@ -287,10 +279,10 @@ class Target:
 def build_targets(
     reading: StoreReading, wanted: Mapping[str, Sequence[Offset]]
 ) -> tuple[list[PairChange], list[Target]]:
-    """Every pair, and those that change with their keys.
+    """Return every pair, and those that change with their keys.
 
     Raises:
-        RefusedError: several records speak of one partition and differ, so that nobody can tell which one counts.
+        RefusedError: several records of one partition differ, so that seamark can't determine which one a task uses.
     """
     held = {(one.key.connector, one.key.identity): one for one in (*reading.offsets, *reading.forgotten)}
     pairs, targets, doubts = [], [], []
@@ -314,7 +306,7 @@ def build_targets(
 
 
 def build_notes(targets: Sequence[Target]) -> list[str]:
-    """What is to be said of keys that nobody has written before."""
+    """Return notes about keys that were never written before."""
     guessed = [one for one in targets if one.is_guessed]
     return [
         f"{one.pair.connector} {spell_identity(one.pair.partition)}: nobody has written this key yet; its fields "
@@ -332,7 +324,7 @@ def _build_target(pair: PairChange, stored: StoredOffset | None) -> Target:
 
 
 def _find_read(stored: StoredOffset | None) -> Iterator[StoredRecord]:
-    """The records that a task may read. What no task spells so stays as it is."""
+    """Yield the records that a task may read. Records with a key encoding that no task uses are kept."""
     if stored is not None:
         yield from (one for one in (stored.evidence, *stored.others) if is_task_key(one.key))
 

@@ -1,4 +1,4 @@
-"""Plans of `connect-offsets --import`: pairs into the topic or the file of a worker, where nobody uses them."""
+"""Plans of `connect-offsets --import`: write pairs to the topic or file of a worker while they aren't in use."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from seamark.offsets.stores.topic import Home, TopicStore
 
 
-# The worker group is looked at twice: a worker that restarts is out of it for a moment.
+# The worker group is read twice, because a worker that restarts leaves it briefly.
 _BETWEEN_SECONDS = 1.0
-# Each worker reads the status topic on its own, so one still lists the tasks of a stopped connector when
-# another no longer does (seen under load with two workers of 4.3.1).
+# Each worker reads the status topic on its own, so one still lists the tasks of a stopped connector when another no
+# longer does (seen under load with two workers of 4.3.1).
 _STOPPING_READS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The connectors that are there, to be changed through Connect; no worker runs the others.
+    """The existing connectors, which are changed through Connect; no worker runs the others.
 
-    `refusal` says which of them are in use, or why nobody can tell.
+    `refusal` names the connectors in use, or the reason why that can't be determined.
     """
 
     there: tuple[Connector, ...] = ()
@@ -50,7 +50,7 @@ class Survey:
 
 
 class TopicImport:
-    """Looks at the workers and at their topic."""
+    """Reads the workers and their offsets topic."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class TopicImport:
         self._store = store
 
     def read_survey(self, names: Mapping[str, object]) -> Survey:
-        """Whether every named connector is stopped or absent, or all workers are down."""
+        """Check whether every named connector is stopped or absent, or all workers are down."""
         if self._are_down():
             return Survey()
         try:
@@ -80,7 +80,7 @@ class TopicImport:
         return Survey(tuple(there), refusal)
 
     def _read_settled(self, name: str) -> Connector:
-        """Read a connector; one that is stopping is given time to stop."""
+        """Read a connector; wait for one that is stopping."""
         connector = self._client.read_connector(name)
         for _ in range(_STOPPING_READS):
             status = connector.status
@@ -93,7 +93,7 @@ class TopicImport:
     def build_action(
         self, wanted: Mapping[str, Sequence[Offset]]
     ) -> tuple[list[PairChange], ImportOffsets | None, list[str]]:
-        """Return what changes, the action for connectors that no worker runs, and what is to be said."""
+        """Return what changes, the action for connectors that no worker runs, and notes."""
         if not wanted:
             return [], None, []
         reading = self._store.read(wanted)
@@ -107,7 +107,7 @@ class TopicImport:
         return pairs, ImportOffsets(self._settings.name, owners, records, may_be_down=True), build_notes(targets)
 
     def build_other_pairs(self, wanted: Mapping[str, Sequence[Offset]]) -> list[PairChange]:
-        """What an import means for connectors that are there: their tasks may read another topic than the workers'."""
+        """Return what an import changes for existing connectors, whose tasks may use their own offsets topic."""
         pairs = []
         for name, offsets in wanted.items():
             held = self._world.use(OFFSETS)(self._settings.name, name).read([one.partition for one in offsets])
@@ -118,7 +118,7 @@ class TopicImport:
         return pairs
 
     def _are_down(self) -> bool:
-        """Whether nobody is in the worker group, on two looks."""
+        """Return whether the worker group is empty in two reads."""
         if self._world.use(WORKER_URLS)(self._settings.name):
             return False
         self._world.clock.sleep(_BETWEEN_SECONDS)
@@ -152,7 +152,7 @@ def _find_home(key: bytes, target: Target, home: Home) -> int:
 
 
 def find_reason(connector: Connector) -> str:
-    """Why the offsets of a connector that is there can't be imported; "" where they can."""
+    """Return why the offsets of an existing connector can't be imported; "" if they can."""
     if connector.type is ConnectorType.SINK:
         return f"{connector.name} is a sink: seamark offsets import"
     status = connector.status
@@ -177,7 +177,7 @@ _NO_FILE = JavaMap((), 0)
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """What an import would do. Where it may not be done now, `refusal` says why, and there is no plan."""
+    """What an import would do. If it isn't possible now, `refusal` is the reason, and the plan is empty."""
 
     planned: PlannedChange
     pairs: tuple[PairChange, ...]
@@ -187,12 +187,12 @@ class ImportPlan:
 
 @dataclass(frozen=True, slots=True)
 class Imports:
-    """Plans imports into the one worker of a context. Nothing is changed here."""
+    """Plans imports into the one worker of a context. Makes no changes."""
 
     deps: OffsetDependencies
 
     def plan(self, wanted: Mapping[str, Sequence[Offset]]) -> ImportPlan:
-        """Give these partitions these offsets; None takes one away. What is not named stays as it is."""
+        """Plan to set these partitions to these offsets; None deletes one. Other partitions stay unchanged."""
         (name,) = self.deps.clusters.names
         settings = self.deps.clusters.settings(name)
         title = f"import offsets of {render_count(len(wanted), 'connector')} into {name}"
@@ -219,14 +219,17 @@ class Imports:
     def _plan_live(
         self, settings: ConnectSettings, wanted: Mapping[str, Sequence[Offset]], title: str
     ) -> PlannedChange | None:
-        """Through the REST API of a standalone worker that is up, where all named connectors are there and stopped."""
+        """Plan the import through the REST API of a running standalone worker.
+
+        Returns None unless all named connectors exist and are stopped.
+        """
         try:
             known = {one.name: one for one in self.deps.clusters.client(settings.name).read_connectors()}
             if any(name not in known or find_reason(known[name]) for name in wanted):
                 return None
             planned = [plan_write(self.deps, known[name], wanted[name], title=title) for name in wanted]
         except SeamarkError:
-            # Who uses the file is said in any case.
+            # In any case, the error reports which worker uses the file.
             return None
         return merge(title, planned)
 
@@ -260,4 +263,4 @@ class Imports:
         return ImportPlan(merge(title, parts), tuple(pairs), tuple(notes))
 
     def _plan(self, title: str, actions: Sequence[Action] = ()) -> PlannedChange:
-        return self.deps.planner.plan(title, actions, reads=self.deps.planner.open_reads(1).over(self.deps.world))
+        return self.deps.planner.plan(title, actions, reads=self.deps.planner.build_reads(self.deps.world))

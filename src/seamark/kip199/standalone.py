@@ -1,8 +1,8 @@
-"""Whether a standalone worker runs: by its process on this machine, and by what listens where it would.
+"""Detects whether a standalone worker runs: by its process on this machine, and by a listener at its REST address.
 
-A worker holds no lock and keeps its file closed between two flushes, so nothing about the file itself tells. What tells
-is a Java process that was started with its properties, from the first moment on, and its REST listener, also in a
-container or on another machine that shares the folder.
+A worker holds no lock and keeps its file closed between two flushes, so the file itself shows nothing. A Java process
+that was started with the worker's properties shows it from the start. The REST listener shows it even in a container or
+on another machine that shares the folder.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 _LOCAL = "127.0.0.1"
-_ANY = frozenset({"", "0.0.0.0", "::", "[::]"})  # noqa: S104 - what a worker binds to, not we
+_ANY = frozenset({"", "0.0.0.0", "::", "[::]"})  # noqa: S104 - addresses that a worker binds to, not seamark
 _DEFAULT = "http://:8083"
 _LISTENER = re.compile(r"(?P<scheme>https?)://(?P<host>\[[^\]]*\]|[^:/]*):(?P<port>\d{1,5})/?", re.IGNORECASE)
 
 
 def build_urls(worker: WorkerFile) -> tuple[str, ...]:
-    """The addresses of the worker, the likeliest first: as it tells them to others, then on this machine."""
+    """Return the worker's URLs, the most likely first: the advertised ones, then those on this machine."""
     told = _find(worker, "rest.advertised.host.name")
     port = _find(worker, "rest.advertised.port")
     wanted = _find(worker, "rest.advertised.listener").lower()
@@ -39,7 +39,7 @@ def build_urls(worker: WorkerFile) -> tuple[str, ...]:
 
 
 def find_addresses(config: Path) -> list[tuple[str, int]]:
-    """Host and port of every listener that the properties of a worker name."""
+    """Return host and port of every listener in a worker's properties."""
     from seamark.context.context import read_worker_file  # noqa: PLC0415
     from seamark.context.search import Surroundings  # noqa: PLC0415
 
@@ -48,8 +48,8 @@ def find_addresses(config: Path) -> list[tuple[str, int]]:
 
 
 def _find_listeners(worker: WorkerFile) -> list[tuple[str, str, str]]:
-    """Scheme, host and port. Who binds to every address is found on this machine."""
-    # The two keys were Connect's before 3.0.
+    """Return scheme, host and port of each listener. A wildcard address is replaced by the local one."""
+    # Connect used these two keys before 3.0.
     old = f"http://{_find(worker, 'rest.host.name')}:{_find(worker, 'rest.port') or '8083'}"
     text = _find(worker, "listeners") or (old if _find(worker, "rest.port") else _DEFAULT)
     found = [_LISTENER.fullmatch(part.strip()) for part in text.split(",")]
@@ -66,15 +66,15 @@ def _find(worker: WorkerFile, key: str) -> str:
 PROC = Path("/proc")
 _MAIN, _SUFFIX = "ConnectStandalone", ".properties"
 _FILE = "offset.storage.file.filename"
-# A listener on this machine takes a connection in microseconds. This is for one far away.
+# A local listener accepts a connection in microseconds. This limit is for a remote one.
 _CONNECT_SECONDS = 1.0
-# A worker answers this question within milliseconds, and from memory.
+# A worker answers this request within milliseconds, from memory.
 _ANSWER_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A Java process: its number, its arguments, and where its relative paths begin, if we may know."""
+    """A Java process: its ID, its arguments, and its working directory, if that can be read."""
 
     pid: int
     arguments: tuple[str, ...]
@@ -82,16 +82,16 @@ class Program:
     root: Path
 
     def is_same(self, argument: str, file: Path) -> bool:
-        """Whether an argument leads this process to a file. Where nobody can tell, the name decides."""
+        """Return whether an argument refers to a file. If that can't be determined, the file names are compared."""
         if self.folder is None and not argument.startswith("/"):
             return Path(argument).name == file.name
-        # In a container the same file has another path, and the same inode.
+        # In a container, the same file has another path but the same inode.
         with suppress(OSError):
             return self.find(argument).samefile(file)
         return os.path.realpath(self._spell(argument)) == os.path.realpath(file)
 
     def find(self, argument: str) -> Path:
-        """The file that an argument means to this process."""
+        """Return the file that an argument refers to in this process."""
         return Path(f"{self.root}{self._spell(argument)}")
 
     def _spell(self, argument: str) -> str:
@@ -99,9 +99,9 @@ class Program:
 
 
 def find_process(config: Path | None, offsets_file: Path, *, proc: Path = PROC) -> str:
-    """A Java process on this machine that was started with these properties or with others that name the same file."""
+    """Find a local Java process that was started with these properties, or with others that name the same file."""
     for program in _list_programs(proc):
-        # A class path is no file name, and long.
+        # Skip the class path: it isn't a file name, and it is long.
         names = [word for word in program.arguments if word[:1] != "-" and (":" not in word or word.endswith(_SUFFIX))]
         if config is not None and any(program.is_same(word, config) for word in names):
             return f"process {program.pid} was started with {config}"
@@ -113,7 +113,7 @@ def find_process(config: Path | None, offsets_file: Path, *, proc: Path = PROC) 
 
 
 def find_listener(addresses: Iterable[tuple[str, int]]) -> str:
-    """Something that takes connections where the worker would."""
+    """Find a listener that accepts connections at one of the worker's addresses."""
     for host, port in addresses:
         with suppress(OSError), socket.create_connection((host, port), timeout=_CONNECT_SECONDS):
             return f"something listens on {host}:{port}, where its worker does"
@@ -121,7 +121,7 @@ def find_listener(addresses: Iterable[tuple[str, int]]) -> str:
 
 
 def is_answering(addresses: Iterable[tuple[str, int]]) -> bool:
-    """Whether a worker answers at once at one of these addresses. One that hangs is not worth a wait."""
+    """Return whether a worker answers immediately at one of these addresses, without waiting for one that hangs."""
     for host, port in addresses:
         with (
             suppress(OSError, HTTPException),
@@ -137,11 +137,11 @@ def _list_programs(proc: Path) -> Iterator[Program]:
     try:
         numbers = sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdecimal())
     except OSError:
-        # Not Linux: the listener alone must tell.
+        # Not Linux: only the listener can show whether the worker runs.
         return
     for pid in numbers:
         folder = proc / str(pid)
-        # It may end while it is looked at.
+        # The process may end while it is read.
         with suppress(OSError):
             words = (folder / "cmdline").read_bytes().decode(errors="surrogateescape").split("\0")
             if "java" not in Path(words[0]).name and not any(word.endswith(_MAIN) for word in words):
@@ -153,7 +153,7 @@ def _list_programs(proc: Path) -> Iterator[Program]:
 
 
 def _find_offset_files(program: Program, names: Iterable[str]) -> Iterator[str]:
-    """What the properties of a standalone worker name as its file, as far as we may read them."""
+    """Yield the offset files named in the properties of a standalone worker, as far as they can be read."""
     from seamark.context.layer import Origin, OriginKind  # noqa: PLC0415
     from seamark.context.properties import read_properties  # noqa: PLC0415
     from seamark.errors import SeamarkError  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The file of a standalone worker is written anew, whole, while no worker uses it."""
+"""Steps that replace the offset file of a standalone worker atomically while no worker uses it."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 
 class OffsetFilePort(Protocol):
-    """One file on this machine. `FileSwap` does it; who uses it is found out beside it."""
+    """One local file. `FileSwap` replaces it; whether a worker uses it is determined separately."""
 
     @property
     def path(self) -> Path:
-        """The file, links followed."""
+        """The file, with links resolved."""
         ...
 
     def read(self) -> bytes | None:
-        """Its bytes; None where there is no file."""
+        """Return its content; None if there is no file."""
         ...
 
     def swap(self, expected: str | None, content: bytes | None) -> None:
-        """Put other content in its place, if it still has the digest that is expected and no worker uses it."""
+        """Replace the content if the file still has the expected digest and no worker uses it."""
         ...
 
     def find_holder(self) -> str:
-        """The worker that uses it, in words; "" where there is none."""
+        """Return a description of the worker that uses it; "" if there is none."""
         ...
 
 
@@ -53,14 +53,14 @@ OFFSET_FILE: Port[Callable[[str], OffsetFilePort]] = Port("offset_file")
 """Opens the offset file of a standalone worker."""
 
 
-# A rename shows at once; this is a disk in trouble.
+# A rename is visible immediately; a longer time means a failing disk.
 _SETTLE_SECONDS = 10.0
 # Half a million offsets. A few bytes of a hostile plan must not fill the memory: zlib compresses zeros to a thousandth.
 _MAX_BYTES = 64 << 20
 
 
 def pack_content(content: bytes | None) -> str | None:
-    """Return the content of a file as plans and the journal hold it.
+    """Return the content of a file as plans and the journal store it.
 
     Raises:
         RefusedError: the content is larger than `unpack_content` accepts, so that no undo could restore it.
@@ -73,12 +73,12 @@ def pack_content(content: bytes | None) -> str | None:
             cause=f"it has {len(content):,} bytes, and seamark changes files of at most {_MAX_BYTES:,} bytes",
             hint="move these connectors to a distributed worker",
         )
-    # Keys repeat themselves: a tenth is left of them.
+    # Keys are repetitive: compression reduces them to a tenth.
     return b64encode(zlib.compress(content)).decode()
 
 
 def unpack_content(text: str | None) -> bytes | None:
-    """Return what `pack_content` was given.
+    """Return the content that was passed to `pack_content`.
 
     Raises:
         ValueError: the text is something else, or too large.
@@ -100,14 +100,15 @@ def unpack_content(text: str | None) -> bytes | None:
 @step_kind("write-offset-file")
 @dataclass(frozen=True, slots=True)
 class WriteOffsetFile(StandaloneStep):
-    """The file of a standalone worker gets this content, byte by byte; None takes it away.
+    """Replace the content of a standalone worker's file, byte by byte; None deletes the file.
 
-    The images are digests. The former bytes stand beside them, so that undo gives them back.
+    The images are digests. The previous bytes are stored beside them, so that undo can restore them.
     """
 
     aspect: ClassVar[str] = "content"
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
-    # A file is changed by a process that holds a lock, or not at all: nothing lands after it has ended.
+    # A file is replaced by a process that holds a lock, or not at all: nothing takes effect after that process has
+    # ended.
     lands_late: ClassVar[bool] = False
 
     cluster: str
@@ -125,11 +126,9 @@ class WriteOffsetFile(StandaloneStep):
 
     @classmethod
     def find_locks(cls, actions: Sequence[Self], reads: Reads) -> Sequence[frozenset[str]]:
-        del reads
         return [frozenset({file_lock(action.path, host=socket.gethostname())}) for action in actions]
 
     def build_effect(self, seen: StepSeen) -> Effect:
-        del seen
         return Effect(ChangeKind.CHANGE, self.subject, self.describe())
 
     def intend(self, world: Environment) -> Intent:
@@ -149,7 +148,10 @@ class WriteOffsetFile(StandaloneStep):
 @step_kind("verify-offset-file")
 @dataclass(frozen=True, slots=True)
 class VerifyOffsetFile(CheckStep):
-    """The file holds what was written, and no worker has come meanwhile: it may have read the former one."""
+    """Verify that the file has the written content and that no worker has started.
+
+    A worker that has started may have read the previous content.
+    """
 
     aspect: ClassVar[str] = "verified"
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
@@ -166,7 +168,6 @@ class VerifyOffsetFile(CheckStep):
         return f"verify {self.subject}, and that no worker uses it"
 
     def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
         port = find_file(world, self.cluster, self.path)
         holder = port.find_holder()
         if holder or build_digest(port.read()) != self.digest:
@@ -179,13 +180,16 @@ class VerifyOffsetFile(CheckStep):
             )
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        del intent
         now = find_file(world, self.cluster, self.path).read()
         return Observed.AFTER if build_digest(now) == self.digest else Observed.BEFORE
 
 
 def find_file(world: Environment, cluster: str, path: str) -> OffsetFilePort:
-    """The file of a cluster's worker. Refused where its properties name another one by now."""
+    """Return the file of a worker.
+
+    Raises:
+        RefusedError: the worker's properties now name another file.
+    """
     port = world.use(OFFSET_FILE)(cluster)
     if str(port.path) != path:
         raise RefusedError(
@@ -218,36 +222,36 @@ class StandaloneFile:
 
     @property
     def path(self) -> Path:
-        """The file, links followed."""
+        """The file, with links resolved."""
         return self._swap.path
 
     def read(self) -> bytes | None:
-        """Its bytes; None where there is no file."""
+        """Return its content; None if there is no file."""
         return self._swap.read()
 
     def swap(self, expected: str | None, content: bytes | None) -> None:
-        """Put other content in its place, if it is what is expected and no worker uses it."""
+        """Replace the content if it is the expected one and no worker uses the file."""
         self._swap.swap(expected, content, make_sure=self._check_swap)
 
     def _check_swap(self) -> None:
         self.refuse_held()
-        # Looking for a worker may take a while, and so may the lock of the file.
+        # Searching for a worker may take time, and so may the lock of the file.
         check_deadline(f"replace {self.path}")
 
     def find_holder(self) -> str:
-        """The worker that uses it, in words; "" where there is none."""
+        """Return a description of the worker that uses it; "" if there is none."""
         config = self._settings.worker_config
         return find_process(config, self.path, proc=self._proc) or find_listener(self._find_addresses())
 
     def is_answering(self) -> bool:
-        """Whether the worker can be asked."""
+        """Return whether the worker answers REST requests."""
         return is_answering(self._find_addresses())
 
     def refuse_held(self) -> None:
-        """Refuse where a worker uses the file: it has its offsets in memory, and writes the file whole at each flush.
+        """Refuse if a worker uses the file: it has its offsets in memory, and writes the whole file at each flush.
 
         Raises:
-            RefusedError: a worker runs. Nothing was changed.
+            RefusedError: a worker runs. No changes were made.
         """
         holder = self.find_holder()
         if holder:

@@ -1,4 +1,4 @@
-"""The offsets of a worker, known from nothing but its properties file: what `connect-offsets` reads."""
+"""Reads the offsets of a worker that is known only from its properties file: the input of `connect-offsets`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from seamark.context.context import WorkerFile
 
 
-# The name that changes of this tool carry in a journal. A context of that name can look at them.
+# The name of this tool's changes in a journal. A context of that name can show them.
 CONTEXT = "connect-offsets"
 _ENABLED = "enabled"
-# A standalone worker may be changed while its brokers are away: nobody shall wait long to find that out.
+# A standalone worker may be changed while its brokers are down: detecting that must not take long.
 _LOOK_SECONDS = 5.0
 
 
 def build_worker_context(config: Path) -> Context:
-    """The one cluster of a worker, named by its group, or by its properties file where it is a standalone one."""
+    """Build a context with the worker's Connect cluster, named by its group or, if standalone, its properties file."""
     from seamark.context import ConnectSettings, Context, KafkaSettings  # noqa: PLC0415
     from seamark.context.context import read_worker_file  # noqa: PLC0415
     from seamark.context.search import Surroundings  # noqa: PLC0415
@@ -38,7 +38,7 @@ def build_worker_context(config: Path) -> Context:
     path = config.absolute()
     worker = read_worker_file(path, Surroundings.build())
     texts = {key: value.reveal().strip() for key, value in worker.find_cluster_values("worker").items()}
-    # A distributed worker passes over the key of the other kind.
+    # A distributed worker ignores the standalone key.
     file = None if texts.get("offsets_topic") else texts.get("offsets_file")
     if not texts.get("offsets_topic") and not file:
         raise MissingSettingError(
@@ -62,13 +62,13 @@ def build_worker_context(config: Path) -> Context:
         worker_config=path,
         offsets_file=None if file is None else path.parent / file,
     )
-    # The worker itself connects so, with the same login; whoever names its file has accepted that.
+    # The worker itself connects this way, with the same credentials; the user accepts that by naming its file.
     kafka = KafkaSettings(worker.find_kafka_values(()), is_insecure_allowed=True)
     return Context(CONTEXT, kafka, {settings.name: settings}, insecure=True)
 
 
 def name_workers(context: Context) -> Context:
-    """The context with the addresses of all workers that are up. Standalone ones are in no group."""
+    """Return the context with the URLs of all running workers. Standalone workers have no group."""
     (name, settings), *_ = context.connect.items()
     if settings.group_id is None:
         return context
@@ -76,22 +76,22 @@ def name_workers(context: Context) -> Context:
 
     found = read_worker_urls(context.kafka.client_config(), settings.group_id, timeout_seconds=_LOOK_SECONDS)
     told = [url for url in found if url.startswith("http")]
-    # What they tell each other may be reachable among them alone; the properties name the one at hand.
+    # The advertised URLs may only be reachable among the workers; the properties give the URL of this worker.
     urls = tuple(dict.fromkeys((*told, *settings.urls)))
     return replace(context, connect={name: replace(settings, urls=urls)})
 
 
 def choose_journal(kafka: KafkaSettings | None, *, may_be_away: bool) -> tuple[JournalSettings, str]:
-    """The journal in Kafka where it is set up, else that of files, and what is to be said of it.
+    """Choose the journal in Kafka if it is set up, else the one in files, and return a note about it.
 
-    `may_be_away`: the offsets are not in Kafka, so brokers that can't be reached are no reason to give up.
+    With `may_be_away`, the offsets aren't stored in Kafka, so unreachable brokers are not an error.
     """
     from seamark.context import JournalKind, JournalSettings  # noqa: PLC0415
 
     in_kafka, in_files = JournalSettings(CONTEXT), JournalSettings(CONTEXT, kind=JournalKind.FILE)
     if kafka is None or not kafka.bootstrap_servers:
         return in_files, ""
-    from seamark.kafka import KafkaAdmin  # noqa: PLC0415
+    from seamark.kafka.admin import KafkaAdmin  # noqa: PLC0415
 
     with KafkaAdmin(kafka.client_config(), timeout_seconds=_LOOK_SECONDS) as admin:
         reading = admin.read_topics([in_kafka.topic, in_kafka.heads_topic])
@@ -115,7 +115,7 @@ Lines = dict[str, list[str]]
 
 @dataclass(frozen=True, slots=True)
 class WorkerExport:
-    """What a worker's store holds, as KIP-199 has it, and what is to be said beside it."""
+    """The content of a worker's store in the format of KIP-199, with findings and notes."""
 
     text: str
     findings: tuple[OffsetFinding, ...] = ()
@@ -129,9 +129,10 @@ def export_worker_offsets(
     from_beginning: bool = False,
     open_scan: OpenScan = open_topic_scan,
 ) -> WorkerExport:
-    """The offsets of a worker's store, of all connectors or of those named. No worker is asked; none need run.
+    """Export the offsets of a worker's store, of all or of the named connectors. No worker has to run.
 
-    With `from_beginning` also the pairs that were overwritten since, the oldest first, as far as the topic has them.
+    With `from_beginning`, also export the pairs that were overwritten since, the oldest first, as far as the topic has
+    them.
     """
     store = open_worker_store(config, open_scan=open_scan)
     wanted = list(dict.fromkeys(connectors)) or None
@@ -147,7 +148,7 @@ def export_worker_offsets(
 
 
 def open_worker_store(config: Path, *, open_scan: OpenScan = open_topic_scan) -> TopicStore | FileStore:
-    """The store that a worker's properties name: a topic of a distributed one, the file of a standalone one."""
+    """Open the store that a worker's properties name: the topic of a distributed or the file of a standalone worker."""
     from seamark.context.context import read_worker_file  # noqa: PLC0415
     from seamark.context.search import Surroundings  # noqa: PLC0415
 
@@ -172,7 +173,7 @@ def _read_newest(
     lines: Lines = {}
     if isinstance(store, TopicStore):
         pairs, reading = store.read_pairs(wanted)
-        # A hundred thousand of them: what Connect wrote is JSON already.
+        # There may be a hundred thousand pairs, so they aren't parsed: what Connect wrote is already JSON.
         for connector, partition, offset in pairs:
             line = (b'{"partition": %s, "offset": %s}' % (partition, offset)).decode()
             lines.setdefault(connector.decode(), []).append(line)
@@ -189,7 +190,7 @@ def _read_newest(
 def _read_everything(store: TopicStore, wanted: Sequence[str] | None) -> Lines:
     lines: Lines = {}
     for entry in build_history(store.read_history(wanted)):
-        # A value that nobody can read says nothing of a position; a tombstone says that there is none.
+        # An unreadable value says nothing about an offset; a tombstone says that there is none.
         if entry.partition is not None and (entry.offset is not None or entry.evidence.is_tombstone):
             _add(lines, entry.connector, Offset(entry.partition, entry.offset))
     return lines
@@ -219,5 +220,5 @@ def _find(worker: WorkerFile, key: str) -> str:
 def _build_client_config(worker: WorkerFile) -> dict[str, str]:
     from seamark.context.context import KafkaSettings  # noqa: PLC0415
 
-    # The worker itself connects so, with the same login; whoever names its file has accepted that.
+    # The worker itself connects this way, with the same credentials; the user accepts that by naming its file.
     return KafkaSettings(worker.find_kafka_values(()), is_insecure_allowed=True).client_config()

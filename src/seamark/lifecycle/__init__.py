@@ -1,1 +1,1 @@
-"""Verbs on connectors together with their offsets: create, delete, rename, relocate."""
+"""Operations on connectors together with their offsets: create, delete, rename, relocate."""

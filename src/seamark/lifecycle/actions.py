@@ -1,10 +1,9 @@
-"""Actions on a connector together with its offsets: create it with some, rename it, and remove it again."""
+"""Actions on a connector together with its offsets: create it with offsets, rename it, and remove it again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from seamark.changes.action import (
@@ -26,13 +25,12 @@ from seamark.changes.action import (
 from seamark.changes.codec import SecretConfig
 from seamark.changes.effect import ChangeKind, Effect
 from seamark.changes.preconditions import build_stale
-from seamark.changes.step import CanNotUndo, Step
+from seamark.changes.step import CanNotUndo, ConnectorSubject, Step
 from seamark.connect.capability import Capability
 from seamark.connect.model import Connector
 from seamark.connectors.run_state import SetRunState
 from seamark.connectors.steps import PLUGIN_TYPES, CreateConnector, DeleteConnector, find_connector, find_locks
 from seamark.core.offsets import Offset
-from seamark.core.readings import read_all
 from seamark.errors import RefusedError
 from seamark.kafka.model import HeldRecord
 from seamark.offsets.model import WriteRoute
@@ -50,19 +48,19 @@ if TYPE_CHECKING:
     from seamark.offsets.semantics import OffsetSemantics
 
 Config = Mapping[str, str]
-# Nobody reads the positions of a hundred tables; all of them are in the plan's actions.
+# Not all offsets of a hundred tables are shown; all of them are in the plan's actions.
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """A step that people see in a plan, and what it finds."""
+    """A step that is shown in a plan, and what it finds."""
 
     step: StandaloneStep
     seen: StepSeen = field(repr=False)
 
     def build_effect(self) -> Effect:
-        """Return the line of the step."""
+        """Build the line of the step."""
         return self.step.build_effect(self.seen)
 
 
@@ -73,7 +71,7 @@ def _view(step: StandaloneStep, reads: Reads) -> StepView:
 
 @dataclass(frozen=True, slots=True)
 class CreateSeen:
-    """What `CreateWithOffsets` reads: nothing of the connector itself, which doesn't exist yet."""
+    """What `CreateWithOffsets` reads; nothing about the connector itself, which doesn't exist yet."""
 
     create: StepView
     connector: Connector = field(repr=False)
@@ -87,17 +85,15 @@ class CreateSeen:
 @action_kind("create-with-offsets")
 @needs_permission(Permission.CHANGE_CONFIG, Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
-class CreateWithOffsets(Action):
+class CreateWithOffsets(ConnectorSubject, Action):
     """Create a connector with offsets. It never runs without them.
 
-    By the route REST it is created stopped, gets its offsets, and only then gets its `state`. By the others the offsets
-    are written before it is created: workers before 3.7 can't create a stopped connector.
+    With the route REST, it is created STOPPED, gets its offsets, and only then its `state`. With the other routes, the
+    offsets are written before it is created, because workers before 3.7 can't create a stopped connector.
     """
 
     shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
 
-    cluster: str
-    name: str
     config: Annotated[Config, SecretConfig()] = field(repr=False)
     offsets: tuple[Offset, ...]
     state: str = RUNNING
@@ -105,28 +101,18 @@ class CreateWithOffsets(Action):
     records: tuple[HeldRecord, ...] = ()
 
     @property
-    def subject(self) -> str:
-        """The connector."""
-        return f"connector/{self.cluster}/{self.name}"
-
-    @property
     def is_written_first(self) -> bool:
         """Whether the offsets are written before the connector is created."""
         return self.route is not WriteRoute.REST
 
-    @classmethod
-    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[CreateSeen]:
-        """Read what the plugins are, and what the offsets mean."""
-        return read_all((action.subject, partial(action.read, reads)) for action in actions)
-
     def read(self, reads: Reads) -> CreateSeen:
-        """Read what the plugin is, and what the offsets mean.
+        """Read the plugin's type and the offset semantics.
 
         Raises:
-            UnsupportedError: the workers can't create a stopped connector, and its offsets are not written first.
+            UnsupportedError: the workers can't create a stopped connector, and its offsets aren't written first.
         """
         planning = reads.use(PLANNING)
-        client = planning.client(self.cluster)
+        client = planning.clusters.client(self.cluster)
         if not self.is_written_first:
             client.read_capabilities().require(
                 Capability.INITIAL_STATE, doing=f"create connector {self.name} as {STOPPED}"
@@ -141,7 +127,7 @@ class CreateWithOffsets(Action):
             self.offsets,
             (),
             context=planning.context,
-            settings=planning.settings(self.cluster),
+            settings=planning.clusters.settings(self.cluster),
         )
         rights: frozenset[Right] = frozenset()
         if self.is_written_first:
@@ -157,7 +143,7 @@ class CreateWithOffsets(Action):
         )
 
     def steps(self, seen: CreateSeen) -> StepSequence:
-        """Create it stopped, write, verify, start it; or write and verify before it is created."""
+        """Return the steps: create it stopped, write, verify, start it; or write and verify before the create."""
         write = self._build_write(seen.connector)
         proof = CheckStopped(self.cluster, self.name, quiet_seconds=seen.quiet_seconds, kept=write.kept)
         written = (proof, write, VerifyOffsets(write))
@@ -167,11 +153,11 @@ class CreateWithOffsets(Action):
         return in_turn(seen.create.step, *written, *start, *seen.progress)
 
     def needs(self, seen: CreateSeen) -> Needs:
-        """The connector's locks, the rights to write its offsets where Connect doesn't, the policy's consent."""
+        """Return the locks, the ACLs to write the offsets without Connect, and the config for the policy."""
         return Needs(seen.locks, seen.rights, (ConfigWrite(self.cluster, self.name, self.config),))
 
     def effects(self, seen: CreateSeen) -> tuple[Effect, ...]:
-        """One line for the connector, with where it begins."""
+        """Return one line for the connector, with the offsets at which it starts."""
         gets = "gets" if self.is_written_first else f"create, {STOPPED}, gets"
         words = f"{gets} {render_count(len(self.offsets), 'offset')}, then {self.state}"
         places = [seen.meaning.describe(found.partition, found.offset) for found in self.offsets]
@@ -181,7 +167,7 @@ class CreateWithOffsets(Action):
         return (replace(seen.create.build_effect(), words=words, consequences=tuple(consequences)),)
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
-        """Return the action that deletes the connector, and restores the offsets that its name had before."""
+        """Return the action that deletes the connector and restores the previous offsets of that name."""
         deletes = past.undo_all(CreateConnector, DeleteConnector)
         writes = past.undo_all(WriteOffsets, WriteOffsets)
         if not deletes and not writes:
@@ -208,7 +194,7 @@ class CreateWithOffsets(Action):
 
 @dataclass(frozen=True, slots=True)
 class RenameSeen:
-    """What `RenameConnector` reads: the connector, how its workers create another, and what the steps find."""
+    """What `RenameConnector` reads: the connector, how its workers create another one, and what the steps find."""
 
     quiesced: Quiesced
     can_create_stopped: bool
@@ -218,39 +204,27 @@ class RenameSeen:
 
     @property
     def state(self) -> str:
-        """The state of the connector now, which the new one gets."""
+        """The present state of the connector, which the new one gets."""
         return self.quiesced.state
 
 
 @action_kind("rename-connector")
 @needs_permission(Permission.CHANGE_CONFIG, Permission.CHANGE_OFFSETS, Permission.DELETE)
 @dataclass(frozen=True, slots=True)
-class RenameConnector(Action):
-    """Create a connector of the name `to` with the config of another one, and delete that one.
+class RenameConnector(ConnectorSubject, Action):
+    """Create a connector named `to` with the config of another one, and delete the other one.
 
-    With `carries` the new one gets all offsets, as they are after the stop of the other. If anything fails before the
-    new one runs, it is deleted, and the other continues: nothing is reprocessed.
+    With `carries`, the new connector gets all offsets that the old one has after it is stopped. If anything fails
+    before the new one runs, it is deleted, and the old one continues: nothing is reprocessed.
     """
 
-    cluster: str
-    name: str
     to: str
     carries: bool = False
 
     @property
-    def subject(self) -> str:
-        """The connector that is renamed."""
-        return f"connector/{self.cluster}/{self.name}"
-
-    @property
     def sequence(self) -> str:
-        """One sequence for both names: where the new one can't be created, the old one stays."""
+        """One sequence for both names: if the new connector can't be created, the old one stays."""
         return f"rename/{self.cluster}/{self.name}"
-
-    @classmethod
-    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[RenameSeen]:
-        """Read the connectors."""
-        return read_all((action.subject, partial(action.read, reads)) for action in actions)
 
     def read(self, reads: Reads) -> RenameSeen:
         """Read the connector.
@@ -260,7 +234,7 @@ class RenameConnector(Action):
         """
         quiesced, planning = read_quiesced(self.cluster, self.name, reads), reads.use(PLANNING)
         connector, state = quiesced.connector, quiesced.state
-        capabilities = planning.client(self.cluster).read_capabilities()
+        capabilities = planning.clusters.client(self.cluster).read_capabilities()
         if self.carries or state != RUNNING:
             capabilities.require(Capability.INITIAL_STATE, doing=f"create connector {self.to} as {state}")
         locks = reads.use(LOCKS).find_connector(self.cluster, self.to, [connector.config], kind=connector.type)
@@ -275,7 +249,7 @@ class RenameConnector(Action):
         )
 
     def steps(self, seen: RenameSeen) -> StepSequence:
-        """Stop the old one, create the new one stopped, copy and verify, start the new one, delete the old one."""
+        """Return the steps: stop the old one, create the new one stopped, copy, verify, start it, delete the old."""
         listed = self._list_steps(seen.quiesced, can_create_stopped=seen.can_create_stopped)
         if not self.carries:
             return in_turn(*listed)
@@ -295,23 +269,23 @@ class RenameConnector(Action):
         )
 
     def needs(self, seen: RenameSeen) -> Needs:
-        """The locks of both names, the rights to see the offsets, the policy's consent to the config."""
+        """Return the locks of both names, the ACLs to read the offsets, and the config for the policy."""
         return Needs(seen.locks, seen.rights, (ConfigWrite(self.cluster, self.to, _copy(seen.quiesced)),))
 
     def effects(self, seen: RenameSeen) -> tuple[Effect, ...]:
-        """One line for each step that people see."""
+        """Return one line for each visible step."""
         return tuple(view.build_effect() for view in seen.views)
 
     def notes(self, seen: RenameSeen) -> tuple[str, ...]:
-        """Say what can't be undone."""
+        """Return notes about what can't be undone."""
         return tuple(note for view in seen.views for note in view.step.notes(view.seen))
 
     def undo_notes(self, seen: RenameSeen) -> tuple[str, ...]:
-        """Say what stays behind."""
+        """Return notes about what remains."""
         return tuple(note for view in seen.views for note in view.step.undo_notes(view.seen))
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
-        """Return the action that removes the new connector again, and lets the old one continue where it stopped."""
+        """Return the action that removes the new connector, and makes the old one continue where it stopped."""
         if refusal := past.find_refusal():
             return refusal
         new, old = f"connector/{self.cluster}/{self.to}", self.subject
@@ -334,7 +308,7 @@ class RenameConnector(Action):
         return remove.restore(writes[0]) if writes else remove
 
     def _list_steps(self, quiesced: Quiesced, *, can_create_stopped: bool) -> list[StandaloneStep]:
-        """Return the steps that people see, in their order; the guards stand between them."""
+        """Return the visible steps, in their order; the guards go between them."""
         cluster, state, delete = self.cluster, quiesced.state, DeleteConnector(self.cluster, self.name)
         first = STOPPED if can_create_stopped else RUNNING
         create = CreateConnector(cluster, self.to, _copy(quiesced), state=first)
@@ -348,8 +322,8 @@ class RenameConnector(Action):
 class PreviousConnector:
     """The connector that another one has replaced.
 
-    `config` and `state` are how it is created again; without them it is still there. `runs` is the state that it gets
-    in the end, "" where it stays as it is.
+    `config` and `state` are used to create it again; without them it still exists. `runs` is its final state, "" if its
+    state isn't changed.
     """
 
     name: str
@@ -360,7 +334,7 @@ class PreviousConnector:
 
 @dataclass(frozen=True, slots=True)
 class RemoveSeen:
-    """What `RemoveConnector` reads: the connector, if it is there, and what the steps find."""
+    """What `RemoveConnector` reads: the connector, if it exists, and what the steps find."""
 
     quiesced: Quiesced | None
     quiet_seconds: float
@@ -372,16 +346,14 @@ class RemoveSeen:
 @action_kind("remove-connector")
 @needs_permission(Permission.DELETE, Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
-class RemoveConnector(Action):
-    """Delete a connector that a change created, and restore the offsets that its name had before. It is an undo.
+class RemoveConnector(ConnectorSubject, Action):
+    """Delete a connector that a change created, and restore the previous offsets of that name. Used for undo.
 
-    `offsets`, `route` and `records` are these offsets; with `kept` they are written after the connector is gone. It is
-    deleted where it `is_created`, and stopped before where `stops`. `previous` is the connector that it replaced.
-    `secret` are keys of its config that hold secrets though their names don't say so.
+    `offsets`, `route` and `records` are these offsets; with `kept` they are written after the connector is deleted. It
+    is deleted if `is_created`, and stopped first if `stops`. `previous` is the connector that it replaced. `secret` are
+    keys of its config that contain secrets although their names don't suggest it.
     """
 
-    cluster: str
-    name: str
     offsets: tuple[Offset, ...] = ()
     route: WriteRoute = WriteRoute.REST
     records: tuple[HeldRecord, ...] = ()
@@ -398,11 +370,6 @@ class RemoveConnector(Action):
             )
 
     @property
-    def subject(self) -> str:
-        """The connector."""
-        return f"connector/{self.cluster}/{self.name}"
-
-    @property
     def sequence(self) -> str:
         """The sequence of the change that is undone."""
         return self.subject if self.previous is None else f"rename/{self.cluster}/{self.previous.name}"
@@ -411,16 +378,11 @@ class RemoveConnector(Action):
         """Return the same action with the offsets that a step restores."""
         return replace(self, offsets=write.offsets, route=write.route, records=write.records, kept=write.kept)
 
-    @classmethod
-    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[RemoveSeen]:
-        """Read the connectors."""
-        return read_all((action.subject, partial(action.read, reads)) for action in actions)
-
     def read(self, reads: Reads) -> RemoveSeen:
         """Read the connector.
 
         Raises:
-            StalePlanError: somebody else has deleted it.
+            StalePlanError: another operator has deleted it.
         """
         planning, found = reads.use(PLANNING), find_connector(reads, self.cluster, self.name)
         if self.is_created and found is None:
@@ -444,7 +406,7 @@ class RemoveConnector(Action):
         )
 
     def steps(self, seen: RemoveSeen) -> StepSequence:
-        """Create the previous one, stop this one, restore its offsets, delete it, start the previous one."""
+        """Return the steps: create the previous one, stop this one, restore its offsets, delete it, start the other."""
         listed = self._list_steps(seen.quiesced)
         if not self._is_written:
             return in_turn(*listed)
@@ -455,13 +417,13 @@ class RemoveConnector(Action):
         return in_turn(*listed[: deletes[0]], *guarded, *listed[deletes[0] :])
 
     def needs(self, seen: RemoveSeen) -> Needs:
-        """The locks of all names, the rights to write the offsets, the policy's consent to a restored config."""
+        """Return the locks of all names, the ACLs to write the offsets, and the restored config for the policy."""
         previous = self.previous
         configs = () if previous is None or previous.config is None else ((previous.name, previous.config),)
         return Needs(seen.locks, seen.rights, tuple(ConfigWrite(self.cluster, *one) for one in configs))
 
     def effects(self, seen: RemoveSeen) -> tuple[Effect, ...]:
-        """One line for each step that people see, and one for the offsets."""
+        """Return one line for each visible step, and one for the offsets."""
         lines = [view.build_effect() for view in seen.views]
         if self._is_written:
             deletes = [number for number, view in enumerate(seen.views) if view.step == self._delete]
@@ -470,7 +432,7 @@ class RemoveConnector(Action):
         return tuple(lines)
 
     def undo_notes(self, seen: RemoveSeen) -> tuple[str, ...]:
-        """Say what stays behind."""
+        """Return notes about what remains."""
         return tuple(note for view in seen.views for note in view.step.undo_notes(view.seen))
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
@@ -510,7 +472,7 @@ class RemoveConnector(Action):
         return CheckStopped(self.cluster, self.name, quiet_seconds=seen.quiet_seconds, kept=self.kept)
 
     def _list_steps(self, quiesced: Quiesced | None) -> list[StandaloneStep]:
-        """Return the steps that people see, in their order; the guards and the write stand between them."""
+        """Return the visible steps, in their order; the guards and the write go between them."""
         must_stop = self._is_written and self.kept is None and quiesced is not None and quiesced.state != STOPPED
         stop = [SetRunState(self.cluster, self.name, STOPPED)] if self.stops or must_stop else []
         delete = [self._delete] if self.is_created else []
@@ -522,7 +484,7 @@ class RemoveConnector(Action):
             create = [CreateConnector(self.cluster, previous.name, previous.config, state=previous.state)]
         if previous.runs:
             run = [SetRunState(self.cluster, previous.name, previous.runs)]
-        # Where offsets are restored, nothing of the new one is touched before the old one is there again.
+        # If offsets are restored, the new connector isn't changed before the old one exists again.
         first = [*create, *stop] if self._is_written else [*stop, *create]
         return [*first, *delete, *run]
 
@@ -536,7 +498,7 @@ def _pick(past: ActionHistory, kind: type[Step], subject: str) -> list[PastStep]
 
 
 def _find_unrestored(states: Sequence[PastStep]) -> str:
-    """Return the state that a connector was stopped in and is not known to have again; "" where there is none."""
+    """Return the state in which a connector was stopped and that isn't known to be restored; "" if there is none."""
     if not states or (len(states) > 1 and states[-1].is_good):
         return ""
     before = states[0].intent.before if states[0].intent is not None else None

@@ -1,4 +1,7 @@
-"""A connector gets another name. Connect knows no such thing: another one is created, and the first one deleted."""
+"""Plans for connectors and their offsets: create with offsets, rename, and what remains after a delete.
+
+Connect can't rename a connector, so another one is created and the first one deleted.
+"""
 
 from __future__ import annotations
 
@@ -23,37 +26,40 @@ from seamark.kafka.api import BROKERS, KafkaPort
 from seamark.kafka.groups import GroupStatus
 from seamark.lifecycle.actions import CreateWithOffsets, RenameConnector
 from seamark.offsets.move.sources import ExportedTopicIds
-from seamark.offsets.move.targets import clamp_offsets, read_owner_file
+from seamark.offsets.move.targets import read_owner_file
 from seamark.offsets.port import OFFSETS
 from seamark.offsets.quiesce import refuse_blind, require_group_id
 from seamark.offsets.semantics.registry import read_meaning
 from seamark.offsets.stores.stores import reads_elsewhere
 from seamark.offsets.write.action import ChosenWrite, choose_route
 from seamark.offsets.write.guards import require_run_state
-from seamark.offsets.write.plans import refuse_wrong
+from seamark.offsets.write.plans import clamp_offsets, refuse_wrong
 from seamark.offsets.write.rights import read_shared
 from seamark.offsets.write.steps import read_copied
 from seamark.report.words import render_count
 
 if TYPE_CHECKING:
     from seamark.changes.environment import Environment
-    from seamark.connect import Capabilities
+    from seamark.connect.capability import Capabilities
     from seamark.connectors.plans import ConnectorPlans
     from seamark.context import ConnectSettings, Context
     from seamark.offsets.read.export import FormerOffsets
 
 
-# Kafka's word for a group that nobody ever joined.
+# Kafka's state of a group that never had a member.
 _NO_GROUP = "DEAD"
 
 
 def says_nothing_held(name: str, note: str) -> bool:
-    """Whether a note before a create says that it begins anew. Who gives it offsets need not hear so."""
+    """Return whether a note for a create says that the connector starts from the beginning.
+
+    That note doesn't apply to a connector that is created with offsets.
+    """
     return note.startswith((f"{name}: begins anew,", f"{name}: no group "))
 
 
 class Leftovers:
-    """Looks for offsets and groups. What can't be found out becomes a note, never a failure."""
+    """Finds offsets and groups of connector names. What can't be determined becomes a note, never an error."""
 
     def __init__(self, build_kafka: Callable[[], KafkaPort], former: FormerOffsets) -> None:
         self._build_kafka = build_kafka
@@ -62,7 +68,7 @@ class Leftovers:
     def before_create(
         self, name: str, config: Mapping[str, str], *, kind: ConnectorType, settings: ConnectSettings
     ) -> tuple[str, ...]:
-        """Which positions of that name exist already, so that the new connector goes on from them."""
+        """Return notes on existing offsets of that name, from which the new connector would continue."""
         notes = []
         if kind is not ConnectorType.SINK:
             new = Connector(name, settings.name, kind, config)
@@ -72,7 +78,7 @@ class Leftovers:
         return tuple(notes)
 
     def after_delete(self, connector: Connector, *, client: ConnectPort, settings: ConnectSettings) -> tuple[str, ...]:
-        """What a deleted connector leaves behind."""
+        """Return notes on what remains of a deleted connector."""
         try:
             offsets: tuple[Offset, ...] | None = client.read_offsets(connector.name)
             trouble = ""
@@ -92,7 +98,7 @@ class Leftovers:
         return (f"{connector.name}: {held}{rest}",)
 
     def describe_starts(self, connectors: Sequence[Connector]) -> Mapping[str, str]:
-        """Return, by owner, where new source connectors begin."""
+        """Return, by owner, where new source connectors start."""
         return self._former.describe(connectors)
 
     def read_groups(self, names: Sequence[str]) -> Reading[GroupStatus]:
@@ -131,7 +137,7 @@ class Leftovers:
         return next((found for found in reading.items if found.state != _NO_GROUP), None)
 
     def _read_lag(self, offsets: tuple[Offset, ...]) -> int | None:
-        """Records between the committed offsets and the ends; None where somebody does not tell."""
+        """Return the number of records between the committed offsets and the log ends; None if that can't be read."""
         committed = {
             (str(offset.partition["kafka_topic"]), int(str(offset.partition["kafka_partition"]))): offset.offset
             for offset in offsets
@@ -157,7 +163,7 @@ def _count(number: int, noun: str) -> str:
     return render_count(number, noun)
 
 
-# Workers before 3.7 create none that is stopped. There the offsets are written first, while nobody is there to use
+# Workers before 3.7 can't create a stopped connector. There, the offsets are written first, while no connector uses
 # them.
 
 _STOPPED = "STOPPED"
@@ -174,10 +180,10 @@ def plan_create_with_offsets(
     clusters: Clusters,
     context: Context,
 ) -> PlannedChange:
-    """The plan: create it stopped, write the offsets, verify them, and only then let it run.
+    """Plan to create a connector stopped, write its offsets, verify them, and only then start it.
 
-    Where the offsets can't be written it stays stopped: run without them, it would begin at its beginning. Where it
-    can't be created stopped, it is not created before they are written.
+    If the offsets can't be written, it stays stopped, because without them it would start from the beginning. If it
+    can't be created stopped, it is created only after the offsets are written.
     """
     where, state = plans.choose_cluster(cluster), state.upper()
     client, settings, world = clusters.client(where), clusters.settings(where), plans.planner.world
@@ -207,7 +213,7 @@ def plan_create_with_offsets(
 
 
 def _choose_first(connector: Connector, offsets: Sequence[Offset], *, world: Environment) -> ChosenWrite:
-    """Return how offsets are written before their connector is there."""
+    """Choose how offsets are written before their connector exists."""
     port = world.use(OFFSETS)(connector.cluster, connector.name, kept=connector)
     refuse_blind(port)
     held = port.read([found.partition for found in offsets])
@@ -223,11 +229,16 @@ def _guard_sink(
     clusters: Clusters,
     context: Context,
 ) -> tuple[tuple[Offset, ...], list[str]]:
-    """The offsets of a new sink within the log; refused where they are of other topics, or others are in its group."""
+    """Return the offsets of a new sink clamped to the log, with notes.
+
+    Raises:
+        RefusedError: they belong to other topics, or the sink's group is also used by others.
+    """
     kafka = world.use(BROKERS) if context.has_brokers else None
     notes = ExportedTopicIds(topics, kafka=kafka).refuse_other(connector.owner, offsets, connector)
     notes += read_shared(clusters).refuse_foreign(connector, offsets)
-    # A sink on another Kafka cluster has its log there, and Connect alone can say whether its offsets are in it.
+    # A sink on another Kafka cluster has its log there, and only Connect can check whether its offsets are within that
+    # log.
     if kafka is None or reads_elsewhere(connector):
         return offsets, notes
     clamped, said = clamp_offsets(kafka(), offsets)
@@ -236,7 +247,7 @@ def _guard_sink(
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What the new name does not find again, and the way around it, if there is one."""
+    """Offsets that the connector doesn't have under its new name, and the workaround, if there is one."""
 
     words: str
     way_around: str = ""
@@ -250,11 +261,10 @@ def plan_rename(
     clusters: Clusters,
     accept_loss: bool,
 ) -> PlannedChange:
-    """The plan: create the new one, stopped where the workers can, delete the old one, let the new one run.
+    """Plan to create the new connector, stopped if the workers can, delete the old one, and start the new one.
 
-    From Connect 3.7 on its offsets go along; before, their loss must be accepted.
-
-    The config is taken as Connect holds it; literal secrets in it stay in memory and are in no plan, file or journal.
+    From Connect 3.7 on, its offsets are copied; before that, their loss must be accepted. The config is read from
+    Connect; literal secrets in it stay in memory and are in no plan, file or journal.
     """
     if name == connector.name:
         raise UsageError(f"{name} is its name already", hint="give another one")
@@ -282,7 +292,7 @@ def plan_rename(
 
 
 def _count_carried(plans: ConnectorPlans, connector: Connector, *, accept_loss: bool) -> int:
-    """How many offsets can go along; none where nobody can tell and their loss is accepted."""
+    """Return how many offsets can be copied; 0 if that can't be read and their loss is accepted."""
     try:
         return len(read_copied(plans.planner.world, connector.cluster, connector.name))
     except SeamarkError as error:
@@ -293,7 +303,7 @@ def _count_carried(plans: ConnectorPlans, connector: Connector, *, accept_loss: 
 
 
 def find_losses(connector: Connector, name: str, *, client: ConnectPort, clusters: Clusters) -> tuple[Loss, ...]:
-    """Which positions the connector would not have under the new name."""
+    """Return which offsets the connector would not have under the new name."""
     settings = clusters.settings(connector.cluster)
     offsets, trouble = _read_offsets(client, connector.name)
     if offsets == ():
@@ -321,7 +331,7 @@ def find_losses(connector: Connector, name: str, *, client: ConnectPort, cluster
 
 
 def build_refusal(connector: Connector, name: str, losses: tuple[Loss, ...]) -> RefusedError:
-    """Why nothing is done without `--accept-loss`."""
+    """Build the refusal of a rename without `--accept-loss`."""
     ways = [loss.way_around for loss in losses if loss.way_around]
     return RefusedError(
         f"as {name}, {connector.name} would lose its place",
@@ -353,7 +363,7 @@ def _build_notes(
 
 
 def _read_offsets(client: ConnectPort, name: str) -> tuple[tuple[Offset, ...] | None, str]:
-    """The offsets, or None and why nobody tells them."""
+    """Read the offsets; return None and the reason if they can't be read."""
     try:
         return client.read_offsets(name), ""
     except SeamarkError as error:
@@ -361,7 +371,7 @@ def _read_offsets(client: ConnectPort, name: str) -> tuple[tuple[Offset, ...] | 
 
 
 class Lifecycle:
-    """Plans what `Connectors` is asked for where offsets go along. Nothing is changed here."""
+    """Plans the operations of `Connectors` that involve offsets. Makes no changes."""
 
     def __init__(self, context: Context, *, clusters: Clusters, plans: Callable[[], ConnectorPlans]) -> None:
         self._context = context
@@ -384,5 +394,5 @@ class Lifecycle:
         )
 
     def rename(self, connector: Connector, name: str, *, accept_loss: bool) -> PlannedChange:
-        """Plan another name for a connector."""
+        """Plan to rename a connector."""
         return plan_rename(self._plans(), connector, name, clusters=self._clusters, accept_loss=accept_loss)

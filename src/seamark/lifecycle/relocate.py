@@ -1,11 +1,10 @@
-"""The action that gives a source another offsets topic, and carries its offsets there while it is stopped."""
+"""The action that gives a source connector another offsets topic, and copies its offsets there while it is stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from seamark.changes.action import (
     LOCKS,
@@ -25,7 +24,7 @@ from seamark.changes.images import find_typed, split_secrets
 from seamark.changes.locks import topic_lock
 from seamark.changes.plan import PlannedChange
 from seamark.changes.preconditions import POSITION
-from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_places, step_kind
+from seamark.changes.step import CanNotUndo, ConnectorSubject, Intent, Observed, Step, compare_places, step_kind
 from seamark.connect.capability import Capability
 from seamark.connect.config import OWN_OFFSETS_TOPIC
 from seamark.connect.model import Connector
@@ -33,17 +32,15 @@ from seamark.connectors.policy import refuse_violations
 from seamark.connectors.run_state import SetRunState
 from seamark.connectors.steps import PutConfig
 from seamark.core.offsets import Offset
-from seamark.core.readings import read_all
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, RefusedError, StalePlanError, UnsupportedError
 from seamark.kafka.model import HeldRecord
-from seamark.offsets.model import TopicHolding
+from seamark.offsets.model import DEFAULT_SAFETY, SafetyOptions, TopicHolding
 from seamark.offsets.port import OFFSETS, PLANNING
 from seamark.offsets.quiesce import refuse_moving
-from seamark.offsets.stores.write_checks import check_record_topic
+from seamark.offsets.stores.topic import check_record_topic
 from seamark.offsets.write.action import Quiesced, build_progress, find_unrestored_state, read_quiesced
 from seamark.offsets.write.guards import build_config_pin
-from seamark.offsets.write.preview import DEFAULT_SAFETY, SafetyOptions
 from seamark.offsets.write.rights import build_rights_notes
 from seamark.policy.permissions import Permission, Right
 from seamark.report.words import render_count
@@ -56,20 +53,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Carried(Step):
-    """What the two steps about carried offsets share."""
+class _Carried(ConnectorSubject, Step):
+    """Base of the two steps on copied offsets."""
 
-    cluster: str
-    name: str
     source: str
     target: str
 
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
-
     def _read(self, world: Environment) -> tuple[TopicHolding, tuple[HeldRecord, ...]]:
-        """What the target holds, and what it shall hold."""
+        """Read what the target topic contains, and what it should contain."""
         port = world.use(OFFSETS)(self.cluster, self.name)
         source, target = port.read_topic(self.source), port.read_topic(self.target)
         return target, build_carried(source, target, subject=self.subject)
@@ -78,10 +69,11 @@ class _Carried(Step):
 @step_kind("carry-offsets")
 @dataclass(frozen=True, slots=True)
 class CopyOffsetRecords(_Carried):
-    """The topic `target` gets the newest record of every key of the connector in `source`, with the same bytes.
+    """Write the newest record of each of the connector's keys in `source` to the topic `target`, with the same bytes.
 
-    What is carried is read when it is done: a running source moves on until its stop. A key that only the target has,
-    from a time when the connector used it before, is taken away there. Undoing it carries them back, as they are then.
+    The records are read when the step runs, because a running source commits offsets until it is stopped. A key that
+    only the target has, from an earlier use of that topic by the connector, gets a tombstone there. Undo copies the
+    records back, as they are then.
     """
 
     aspect: ClassVar[str] = POSITION
@@ -109,14 +101,13 @@ class CopyOffsetRecords(_Carried):
         return compare_places(_build_image(wanted, held), intent, "records")
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        del intent
         return CopyOffsetRecords(self.cluster, self.name, self.target, self.source)
 
 
 @step_kind("verify-carried")
 @dataclass(frozen=True, slots=True)
 class VerifyCopiedRecords(CheckStep, _Carried):
-    """Right before the connector uses the other topic, that holds what the one does that it used."""
+    """Verify, right before the connector uses the target topic, that it has the same offsets as the source topic."""
 
     aspect: ClassVar[str] = "verified"
 
@@ -124,7 +115,6 @@ class VerifyCopiedRecords(CheckStep, _Carried):
         return f"verify the offsets of {self.subject} in topic {self.target}"
 
     def perform(self, world: Environment, intent: Intent) -> str:
-        del intent
         held, wanted = self._read(world)
         if wrong := self._find_wrong(held, wanted):
             raise RefusedError(
@@ -136,7 +126,6 @@ class VerifyCopiedRecords(CheckStep, _Carried):
         return f"{count} offset" + ("" if count == 1 else "s")
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        del intent
         return Observed.BEFORE if self._find_wrong(*self._read(world)) else Observed.AFTER
 
     def _find_wrong(self, held: TopicHolding, wanted: Sequence[HeldRecord]) -> list[str]:
@@ -147,17 +136,19 @@ class VerifyCopiedRecords(CheckStep, _Carried):
 @step_kind("make-offsets-topic")
 @dataclass(frozen=True, slots=True)
 class CreateOffsetsTopic(CreateTopic):
-    """The topic for a connector's own offsets. Undoing the change leaves it: it holds a copy of what was carried."""
+    """Create the topic for a connector's own offsets. Undo keeps it, because it contains the copied offsets."""
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        del intent
         return None
 
 
 def build_carried(source: TopicHolding, target: TopicHolding, *, subject: str) -> tuple[HeldRecord, ...]:
-    """The records that make a topic hold what another one does of a connector.
+    """Return the records that make a topic contain the same offsets of a connector as another topic.
 
-    A key goes where it lies already; a new one where a Java producer puts it.
+    A key goes to the partitions where the target already has it; a new key goes where a Java producer would put it.
+
+    Raises:
+        RefusedError: a key has different values on several partitions of the source topic.
     """
     values: dict[bytes, bytes | None] = {}
     for record in source.records:
@@ -184,7 +175,7 @@ def _build_wanted(records: Sequence[HeldRecord]) -> dict[str, Any]:
 
 
 def _build_image(records: Sequence[HeldRecord], held: TopicHolding) -> dict[str, Any]:
-    """What a topic holds at the places of these records. No record and a tombstone are the same."""
+    """Return the topic's current values for the keys of these records. A missing record equals a tombstone."""
     now: Mapping[str, HeldRecord] = {record.place: record for record in held.records}
     return {
         "records": {
@@ -196,13 +187,13 @@ def _build_image(records: Sequence[HeldRecord], held: TopicHolding) -> dict[str,
     }
 
 
-# Records are written one after the other, each acknowledged: some milliseconds each, and a step has 20 s for sending.
+# Records are written one by one, each acknowledged: a few milliseconds each, and a step has 20 s to send them.
 _MOST_OFFSETS = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsTopicShape:
-    """How a new offsets topic is created."""
+    """The settings of a new offsets topic."""
 
     partitions: int
     replication_factor: int
@@ -211,7 +202,7 @@ class OffsetsTopicShape:
 
 @dataclass(frozen=True, slots=True)
 class RelocationSeen:
-    """What `RelocateOffsets` reads: the configs now and then, how many offsets are carried, what they are now."""
+    """What `RelocateOffsets` reads: the present and the new config, the number of offsets, their present values."""
 
     quiesced: Quiesced
     present: Mapping[str, str] = field(repr=False)
@@ -226,20 +217,18 @@ class RelocationSeen:
 @action_kind("relocate-offsets")
 @needs_permission(Permission.CHANGE_OFFSETS, Permission.CHANGE_CONFIG)
 @dataclass(frozen=True, slots=True)
-class RelocateOffsets(Action):
-    """Let a source keep its offsets in the topic `target` instead of `source`; all that it holds goes along.
+class RelocateOffsets(ConnectorSubject, Action):
+    """Make a source connector store its offsets in the topic `target` instead of `source`, and copy all of its offsets.
 
-    The config loses `offsets.storage.topic` where the target is the topic of its workers, unless `is_named`. `topic` is
-    how the target is created where there is none yet. `config` is the fingerprint of the config that the plan was
-    created for; an undo has none. `restores` is the state to restore where it isn't the one that the connector has when
-    the plan is prepared. `wait_seconds` is how long the first new offset is waited for.
+    If the target is the workers' offsets topic, `offsets.storage.topic` is removed from the config, unless `is_named`.
+    `topic` are the settings to create a missing target with. `config` is the fingerprint of the config that the plan
+    was created for; an undo has none. `restores` is the state to restore if it isn't the connector's state at planning.
+    `wait_seconds` is how long to wait for the first new offset.
     """
 
-    # Where the config doesn't name the other topic, there is nothing to carry back.
+    # If the config doesn't name the other topic, there is nothing to copy back.
     reaches_by_itself: ClassVar[bool] = True
 
-    cluster: str
-    name: str
     source: str
     target: str
     topic: OffsetsTopicShape | None = None
@@ -249,25 +238,15 @@ class RelocateOffsets(Action):
     config: str = ""
     restores: str = ""
 
-    @property
-    def subject(self) -> str:
-        """The connector."""
-        return f"connector/{self.cluster}/{self.name}"
-
-    @classmethod
-    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[RelocationSeen]:
-        """Read the connectors, and what both topics hold of them."""
-        return read_all((action.subject, partial(action.read, reads)) for action in actions)
-
     def read(self, reads: Reads) -> RelocationSeen:
-        """Read one connector, and what both topics hold of it.
+        """Read one connector and its offsets in both topics.
 
         Raises:
-            StalePlanError: the connector uses a third topic by now.
-            UnsupportedError: it holds more offsets than are carried at once.
+            StalePlanError: the connector now uses a third topic.
+            UnsupportedError: it has more offsets than can be copied in one step.
         """
         quiesced, planning = read_quiesced(self.cluster, self.name, reads), reads.use(PLANNING)
-        settings, connector = planning.settings(self.cluster), quiesced.connector
+        settings, connector = planning.clusters.settings(self.cluster), quiesced.connector
         workers = settings.offsets_topic
         if workers is None:
             raise planning.context.missing(f"connect.{self.cluster}.offsets_topic")
@@ -308,9 +287,9 @@ class RelocateOffsets(Action):
         )
 
     def steps(self, seen: RelocationSeen) -> StepSequence:
-        """Stop, check, carry the offsets, verify them, name the topic in the config, restore the state.
+        """Return the steps: stop, check, copy and verify the offsets, set the topic in the config, restore the state.
 
-        Where the offsets can't be carried, the connector continues with the topic that it has and reprocesses nothing.
+        If the offsets can't be copied, the connector continues with its present topic and reprocesses nothing.
         """
         if not seen.is_there:
             inner = self._build_inner(seen)
@@ -328,7 +307,7 @@ class RelocateOffsets(Action):
         )
 
     def needs(self, seen: RelocationSeen) -> Needs:
-        """The locks with both topics, the rights to read both and to write one, the policy's consent to the config."""
+        """Return the locks of both topics, the ACLs to read both and write one, and the config for the policy."""
         rights = {Right("topic", one, "READ") for one in (self.source, self.target)}
         shown, kept = split_secrets(seen.config, seen.present, seen.typed)
         return Needs(
@@ -338,9 +317,9 @@ class RelocateOffsets(Action):
         )
 
     def effects(self, seen: RelocationSeen) -> tuple[Effect, ...]:
-        """One line for the connector, one before it for a topic that is created."""
+        """Return one line for the connector, preceded by one for a topic that is created."""
         key, status = OWN_OFFSETS_TOPIC, seen.quiesced.connector.status
-        # An undo carries what is there when it is done.
+        # An undo copies the offsets that exist when it is applied.
         what = render_count(seen.count, "offset") if self.config else "its offsets"
         means = "nothing is read again" if seen.count or not self.config else "it begins anew, as it does now"
         effect = Effect(
@@ -353,7 +332,7 @@ class RelocateOffsets(Action):
         return (effect,) if self.topic is None else (_build_topic_effect(self.target, self.topic), effect)
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
-        """Return the action that carries the offsets back, as they are then. A topic that was created stays."""
+        """Return the action that copies the offsets back, as they are then. A created topic stays."""
         restores = find_unrestored_state(past)
         put = past.find(PutConfig)
         if put is None or put.intent is None or put.intent.before is None:
@@ -376,7 +355,7 @@ class RelocateOffsets(Action):
         )
 
     def _count(self, reads: Reads) -> int:
-        """Return how many offsets are carried."""
+        """Return how many offsets are copied."""
         port = reads.world.use(OFFSETS)(self.cluster, self.name)
         held = TopicHolding(self.target, (), lambda _: 0) if self.topic else port.read_topic(self.target)
         carried = build_carried(port.read_topic(self.source), held, subject=self.subject)
@@ -398,8 +377,8 @@ def _build_topic_effect(name: str, topic: OffsetsTopicShape) -> Effect:
     )
 
 
-# Connect says that a connector which gets a topic of its own falls back to the workers' one. It does not (seen with
-# 3.5 to 4.3): it begins anew. So its offsets are carried over first, while it is stopped.
+# According to Connect, a connector that gets its own offsets topic falls back to the workers' topic. It doesn't (seen
+# with 3.5 to 4.3): it starts from the beginning. So its offsets are copied first, while it is stopped.
 
 _ELSEWHERE = ("producer.override.bootstrap.servers", "consumer.override.bootstrap.servers")
 _POLICY = "cleanup.policy"
@@ -407,12 +386,12 @@ _POLICY = "cleanup.policy"
 
 @dataclass(frozen=True, slots=True)
 class Relocations:
-    """Plans another offsets topic for a source. Nothing is changed here; `fleet.apply` does it."""
+    """Plans another offsets topic for a source connector. Makes no changes; `fleet.apply` does."""
 
     deps: OffsetDependencies
 
     def plan(self, connector: Connector, topic: str | None, *, safety: SafetyOptions = DEFAULT_SAFETY) -> PlannedChange:
-        """Let a source keep its offsets in that topic; None is the one of its workers."""
+        """Plan to store a source connector's offsets in a topic; None is the workers' topic."""
         settings = self.deps.clusters.settings(connector.cluster)
         self._refuse_other(connector, settings)
         workers = settings.offsets_topic
@@ -420,7 +399,7 @@ class Relocations:
             raise self.deps.context.missing(f"connect.{connector.cluster}.offsets_topic")
         source, target = connector.config.get(OWN_OFFSETS_TOPIC) or workers, topic or workers
         title = f"keep the offsets of {connector.owner} in {target}"
-        reads = self.deps.planner.open_reads(1).over(self.deps.world)
+        reads = self.deps.planner.build_reads(self.deps.world)
         if source == target:
             return self.deps.planner.plan(title, (), reads=reads)
         check_record_topic(target, self.deps.context, is_for_offsets=True)
@@ -450,7 +429,7 @@ class Relocations:
         )
 
     def _refuse_other(self, connector: Connector, settings: ConnectSettings) -> None:
-        """Refuse what has no topic of its own, or one that nobody here can reach."""
+        """Refuse a connector that can't have its own offsets topic, or whose topic can't be reached from here."""
         client = self.deps.clusters.client(connector.cluster)
         client.read_capabilities().require(Capability.STOP, doing=f"carry the offsets of {connector.owner}")
         if connector.type is not ConnectorType.SOURCE or settings.offsets_file is not None:
@@ -468,7 +447,7 @@ class Relocations:
             )
 
     def _find_shape(self, target: str, *, workers: str) -> OffsetsTopicShape | None:
-        """Return how the topic is created; None where it is there and keeps offsets."""
+        """Return the settings to create the topic with; None if it exists and keeps offsets."""
         reading = self.deps.world.kafka().read_topics([target, workers])
         found = {topic.name: topic for topic in reading.items}
         for name, error in reading.failures.items():
@@ -476,7 +455,7 @@ class Relocations:
                 raise error
         if target not in found:
             like = found[workers]
-            # As a worker would create it: like its own.
+            # Create it as a worker would: like the workers' own topic.
             return OffsetsTopicShape(len(like.partitions), like.replication_factor, {_POLICY: "compact"})
         _refuse_deleting(found[target])
         return None

@@ -1,4 +1,4 @@
-"""Offsets of many owners at one time: what an export holds, and how two of them differ."""
+"""Exports of the offsets of many owners, comparisons of two readings, observations of past offsets, and source lag."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from seamark.offsets.model import OffsetFinding, StoredRecord
 
 @dataclass(frozen=True, slots=True)
 class OwnerExport:
-    """The offsets of one owner, and every record that speaks of them, in bytes."""
+    """The offsets of one owner, and the raw bytes of every record for them."""
 
     owner: str
     offsets: tuple[Offset, ...] = ()
@@ -22,9 +22,9 @@ class OwnerExport:
 
 @dataclass(frozen=True, slots=True)
 class OffsetExport:
-    """The offsets of several owners. `failures` are the places that did not answer: an export with holes says so.
+    """The offsets of several owners. `failures` lists the stores that could not be read, so a partial export is marked.
 
-    `topics` are the ids of the topics that sinks and groups stand on: one made anew under the same name has another.
+    `topics` are the IDs of the topics that sinks and groups consume: a recreated topic has another ID.
     """
 
     time: str
@@ -36,13 +36,13 @@ class OffsetExport:
 
     @property
     def count(self) -> int:
-        """How many offsets there are."""
+        """Return the number of offsets."""
         return sum(len(found.offsets) for found in self.owners)
 
 
 @dataclass(frozen=True, slots=True)
 class ExportCheck:
-    """What was found in the file of an export. `problems` are what is not as it was written."""
+    """The result of checking an export file. `problems` lists what differs from how the file was written."""
 
     file: str
     time: str
@@ -65,7 +65,7 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OffsetDifference:
-    """One partition that is not the same in two readings."""
+    """One partition whose offset differs between two readings."""
 
     owner: str
     partition: OffsetMap
@@ -76,7 +76,7 @@ class OffsetDifference:
 
 @dataclass(frozen=True, slots=True)
 class OffsetComparison:
-    """Two readings side by side."""
+    """The differences between two readings."""
 
     before: str
     after: str
@@ -87,7 +87,7 @@ class OffsetComparison:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One write of an offset, as it still lies in the topic. `offset` is None where it was taken away."""
+    """One write of an offset that is still in the topic. `offset` is None if the write deleted the offset."""
 
     connector: str
     partition: OffsetMap | None
@@ -97,7 +97,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Offsets whose connector is gone. `written_ms` is the time of the newest; None where the store keeps no times."""
+    """Offsets whose connector no longer exists. `written_ms` is the newest time; None if the store has no times."""
 
     owner: str
     store: str
@@ -108,8 +108,8 @@ class Orphan:
 class Precision(StrEnum):
     """How precise an offset found for a point in time is.
 
-    `AT_LEAST`: it stood there or further on, so that what it read between is read again. `AT_MOST`: it stood there or
-    before, so that what it had not read yet of older records is not read again.
+    `AT_LEAST`: the owner was at this offset or beyond it, so the records in between are reprocessed. `AT_MOST`: the
+    owner was at this offset or before it, so older records that it had not yet read are skipped.
     """
 
     EXACT = "exact"
@@ -119,10 +119,10 @@ class Precision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One partition of an owner, seen at a position: held from `at_ms` to `until_ms` without a break.
+    """The offset of one partition of an owner, observed without a change from `at_ms` to `until_ms`.
 
-    `where` says who saw it, for people. One that `may_be_older` was read at some time before `at_ms`: it tells nothing
-    of what came after a moment.
+    `where` describes the source of the observation for display. If `may_be_older` is set, the offset was read at some
+    time before `at_ms`, so it says nothing about the time after that.
     """
 
     partition: OffsetMap
@@ -148,11 +148,11 @@ class PastOffset:
 
 
 def find_past_offset(observations: Iterable[Observation], moment_ms: int) -> PastOffset | None:
-    """Where one partition stood. None where nobody has seen it at that moment or before.
+    """Return the offset of one partition at a point in time; None without an observation at that time or before.
 
-    What was seen only later is no answer: it may have read on since, and going on from there would skip that.
+    Later observations alone are not used: the owner may have progressed since, and resuming there would skip records.
     """
-    # Of one time the one that was told last counts: it is what became of the other.
+    # Among observations of the same time the last one reported wins, because it is the result of the earlier ones.
     known = sorted(observations, key=lambda one: one.until_ms)
     covering = [one for one in known if one.at_ms <= moment_ms <= one.until_ms and not one.may_be_older]
     if covering:
@@ -163,7 +163,7 @@ def find_past_offset(observations: Iterable[Observation], moment_ms: int) -> Pas
     last = before[-1]
     after = [one for one in known if one.at_ms >= moment_ms and not one.may_be_older]
     following = min(after, key=lambda one: one.at_ms, default=None)
-    # An owner goes ahead, or is moved: where it stands before and after, it stood in between.
+    # Offsets only advance or are moved explicitly: equal offsets before and after mean the same offset in between.
     stood_still = following is not None and spell_offset(following.offset) == spell_offset(last.offset)
     return _build(last, Precision.EXACT if stood_still else Precision.AT_LEAST)
 
@@ -177,13 +177,13 @@ def _build(found: Observation, precision: Precision) -> PastOffset:
     return PastOffset(found.partition, found.offset, precision, found.where, found.at_ms)
 
 
-# From the surest to the least sure: a sum is worth as much as the worst of its parts.
+# From the most to the least certain: a sum is only as certain as its least certain part.
 _WORTH = (Certainty.EXACT, Certainty.BOUND, Certainty.ESTIMATE, Certainty.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """What a source has not read yet of one partition, which is told in the words of its family."""
+    """What a source has not yet read of one partition, in the unit of its connector family."""
 
     partition: str
     counted: Counted
@@ -191,7 +191,7 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class SourceLag:
-    """How far one source is behind, by partition. `state` is Connect's word, "" where it has none."""
+    """The lag of one source connector, by partition. `state` is Connect's state, "" if it has none."""
 
     owner: str
     state: str = ""
@@ -199,34 +199,34 @@ class SourceLag:
 
     @property
     def known(self) -> tuple[PartitionLag, ...]:
-        """The partitions that could be counted."""
+        """Return the partitions whose lag could be counted."""
         return tuple(found for found in self.partitions if found.counted.figure is not None)
 
     @property
     def total(self) -> int | None:
-        """All that could be counted; None where nothing could."""
+        """Return the sum of all counted lags; None if none could be counted."""
         known = [found.counted.figure for found in self.known if found.counted.figure is not None]
         return sum(known) if known else None
 
     @property
     def unit(self) -> str:
-        """What was counted: a source reads of one kind of thing."""
+        """Return the unit of the lag: one source reads one kind of item."""
         return next((found.counted.unit.value for found in (*self.known, *self.partitions)), "")
 
     @property
     def certainty(self) -> Certainty:
-        """What the total is worth; a part that could not be counted makes it a lower bound, which nobody may trust."""
+        """Return how certain the total is; a part that could not be counted makes it a lower bound."""
         if not self.known:
             return Certainty.UNKNOWN
         return max((found.counted.certainty for found in self.known), key=_WORTH.index)
 
     @property
     def worst(self) -> PartitionLag | None:
-        """The partition that is behind most."""
+        """Return the partition with the largest lag."""
         return max(self.known, key=lambda found: found.counted.figure or 0, default=None)
 
     @property
     def reason(self) -> str:
-        """Why some of it could not be counted, or not exactly; "" where all was."""
+        """Return why part of the lag could not be counted, or not exactly; "" if all of it was."""
         reasons = dict.fromkeys(found.counted.reason for found in self.partitions if found.counted.reason)
         return "; ".join(reasons)

@@ -1,11 +1,10 @@
-"""Offsets beyond those of one owner: their history, two readings compared, orphans, the check of an export."""
+"""Views of offset history, comparisons, orphaned offsets and export checks."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from seamark.core.offsets import Offset
 from seamark.core.readings import Reading
@@ -17,7 +16,14 @@ from seamark.offsets.exports import (
     OffsetDifference,
     Orphan,
 )
-from seamark.offsets.views import build_evidence, render_bytes_of, render_partition, render_position
+from seamark.offsets.views import (
+    build_evidence,
+    build_offset,
+    build_time,
+    render_bytes_of,
+    render_partition,
+    render_position,
+)
 from seamark.report.listing import Column, Listing, View
 from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Screen, Span, Style, line
@@ -105,7 +111,7 @@ CHECKS: Listing[ExportCheck] = Listing(
 
 
 def build_history_view(owner: str, entries: Sequence[HistoryEntry]) -> View[HistoryEntry]:
-    """Every write that is left, the oldest first."""
+    """Build the view of every write that is still in the topic, oldest first."""
     return View(
         HISTORY,
         entries,
@@ -119,7 +125,7 @@ def build_history_view(owner: str, entries: Sequence[HistoryEntry]) -> View[Hist
 
 
 def build_comparison_view(found: OffsetComparison) -> View[OffsetDifference]:
-    """What differs, one line each."""
+    """Build the view of the differences, one per line."""
     return View(
         DIFFERENCES,
         found.differences,
@@ -134,7 +140,7 @@ def build_comparison_view(found: OffsetComparison) -> View[OffsetDifference]:
 
 
 def build_orphans_view(reading: Reading[Orphan], *, now: datetime | None = None) -> View[Orphan]:
-    """Offsets whose connector is gone, with their age."""
+    """Build the view of orphaned offsets with their age."""
     moment = now or datetime.now(UTC)
     listing: Listing[Orphan] = Listing(
         kind="OrphanList",
@@ -145,7 +151,7 @@ def build_orphans_view(reading: Reading[Orphan], *, now: datetime | None = None)
             Column("count", "OFFSETS", lambda found: len(found.offsets), right=True),
             Column("written", "WRITTEN", lambda found: _render_stamp(found.written_ms), text=lambda f: _age(f, moment)),
             Column("store", "STORE", lambda found: found.store),
-            Column("offsets", "", lambda found: [_build_offset(one) for one in found.offsets]),
+            Column("offsets", "", lambda found: [build_offset(one) for one in found.offsets]),
         ),
     )
     return View(
@@ -157,7 +163,7 @@ def build_orphans_view(reading: Reading[Orphan], *, now: datetime | None = None)
 
 
 def build_check_view(found: ExportCheck) -> View[ExportCheck]:
-    """An export that was looked at."""
+    """Build the view of a checked export."""
     return View(CHECKS, (found,), body=lambda: CHECKS.build_items((found,))[0], lines=lambda s: _build_check(found, s))
 
 
@@ -191,15 +197,11 @@ def _build_comparison_lines(found: OffsetComparison) -> list[Line]:
     return [*lines, line(total)]
 
 
-def _build_offset(found: Offset) -> dict[str, Any]:
-    return {"partition": dict(found.partition), "offset": None if found.offset is None else dict(found.offset)}
-
-
 def _age(found: Orphan, now: datetime) -> str:
     if found.written_ms is None:
         return "-"
-    return render_ago((now - datetime.fromtimestamp(found.written_ms / 1000, tz=UTC)).total_seconds())
+    return render_ago((now - build_time(found.written_ms)).total_seconds())
 
 
 def _render_stamp(timestamp_ms: int | None) -> str | None:
-    return None if timestamp_ms is None else render_time(datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC))
+    return None if timestamp_ms is None else render_time(build_time(timestamp_ms))

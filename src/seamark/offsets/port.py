@@ -1,4 +1,4 @@
-"""What actions of the fleet read while a plan is in the making."""
+"""Interfaces to the running systems that actions read while a plan is built."""
 
 from __future__ import annotations
 
@@ -19,27 +19,26 @@ if TYPE_CHECKING:
     from seamark.changes.journal import JournalPort
     from seamark.changes.plan import PlannedChange
     from seamark.changes.planner import Planner
-    from seamark.connect.api import ConnectPort
     from seamark.connect.clusters import Clusters
     from seamark.connectors.service import Connectors
-    from seamark.context import ConnectSettings, Context
+    from seamark.context import Context
     from seamark.groups.service import Groups
     from seamark.kafka.api import BrokersPort
+    from seamark.offsets.model import SafetyOptions
     from seamark.offsets.semantics import OffsetSemantics
     from seamark.offsets.stores.stores import OffsetStores
-    from seamark.offsets.write.preview import SafetyOptions
 
 
 class PlanningEnvironment(Environment, Protocol):
-    """The running systems as a plan of offsets reads them."""
+    """The running systems as a plan for offsets reads them."""
 
     def kafka(self) -> BrokersPort:
-        """Return the brokers of the context, with all that can be read of them."""
+        """Return the client of the context's brokers, with all read operations."""
         ...
 
     @property
     def stores(self) -> OffsetStores:
-        """The stores that hold offsets; each offsets topic is scanned once."""
+        """Return the stores that hold offsets; each offsets topic is scanned once."""
         ...
 
 
@@ -50,132 +49,124 @@ class Planning:
     context: Context
     clusters: Clusters
 
-    def settings(self, cluster: str) -> ConnectSettings:
-        """Return what the context says of a Connect cluster."""
-        return self.clusters.settings(cluster)
-
-    def client(self, cluster: str) -> ConnectPort:
-        """Return the client that reads a Connect cluster."""
-        return self.clusters.client(cluster)
-
 
 PLANNING: Port[Planning] = Port("planning")
 
 
 class OffsetPort(Protocol):
-    """What steps need of one connector's offsets: the stores that hold them, and both routes to write them."""
+    """Access for steps to one connector's offsets: the stores that hold them, and both routes for writes."""
 
     def read(self, partitions: Sequence[OffsetMap]) -> Sequence[CurrentOffset]:
-        """What the stores hold of these partitions, in their order. Never REST's word alone, unless there is no other.
+        """Read these partitions from the stores, in the given order. REST is the only source if there is no other.
 
         Raises:
-            NotFoundError: there is no such connector.
+            NotFoundError: The connector does not exist.
         """
         ...
 
     def read_all(self) -> Sequence[CurrentOffset]:
-        """Everything that is held and not forgotten."""
+        """Read every stored offset that is not deleted."""
         ...
 
     def alter(self, offsets: Sequence[Offset]) -> object:
-        """Have Connect write them. The connector must be stopped."""
+        """Write offsets through Connect's REST API. The connector must be stopped."""
         ...
 
     def write(self, records: Sequence[HeldRecord], *, into: str = "") -> None:
-        """Write these records themselves, each where it says, in this order.
+        """Write these records directly, each to its own topic partition, in this order.
 
         They must be offsets of the connector in one of its topics; `into` is a topic that it will use from now on.
         """
         ...
 
     def commit(self, offsets: Sequence[Offset]) -> None:
-        """Commit them for the group of a sink, which must be empty."""
+        """Commit offsets for the group of a sink, which must be empty."""
         ...
 
     def complete(self, held: Sequence[CurrentOffset]) -> CompletedOffsets:
-        """The same, with a record for each where its tasks would look for it: for those that have none yet."""
+        """Return the same offsets; each without a record gets one where its tasks would look it up."""
         ...
 
     def find_holders(self) -> Sequence[str]:
-        """The workers that have it or a task of it in hand, as their group says; also while it is deleted.
+        """Return the workers that the worker group assigns the connector or its tasks to, even during its deletion.
 
         Raises:
-            SeamarkError: they are about to share the work anew, and nobody can tell.
+            SeamarkError: A rebalance is in progress, so the assignment can't be determined.
         """
         ...
 
     def read_members(self) -> GroupStatus | None:
-        """The consumer group of a sink; None for a source, and for a group that is not there."""
+        """Read the consumer group of a sink; None for a source, and for a group that does not exist."""
         ...
 
     def preview(self, offsets: Sequence[Offset]) -> Sequence[Preview]:
-        """What it comes to if these offsets take the place of those that are held now."""
+        """Return what changes if these offsets replace the stored ones."""
         ...
 
     def read_topic(self, topic: str) -> TopicHolding:
-        """What one offsets topic of the context's own Kafka cluster holds of it, whether its tasks look there or not.
+        """Read its records in one offsets topic of the context's own Kafka cluster, even if its tasks do not use it.
 
         Raises:
-            NotFoundError: there is no such topic.
+            NotFoundError: The topic does not exist.
         """
         ...
 
     def read_writes(self, partitions: Sequence[OffsetMap]) -> Sequence[Sequence[OffsetWrite]]:
-        """Of each partition every write that is left where its tasks look, the oldest first; a group has one."""
+        """Read each partition's remaining writes where its tasks look them up, oldest first; a group has one."""
         ...
 
     def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
-        """Where one position lies, seen from another of the same partition, as its family has it."""
+        """Compare two offsets of the same partition by the semantics of the connector family."""
         ...
 
     def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
-        """Partition and offset, each in a few words."""
+        """Return a partition and an offset as short texts."""
         ...
 
     def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
-        """Those of these workers, by their worker_id, of which nobody can tell that they live and know of the stop."""
+        """Return those of these workers, by worker_id, that can't be shown to be alive and to know about the stop."""
         ...
 
 
 class OffsetSnapshot(OffsetPort, Protocol):
-    """What one plan knows of a connector and its offsets: each answer is read once. It writes nothing."""
+    """What one plan has read about a connector and its offsets: each response is read once. It writes nothing."""
 
     @property
     def connector(self) -> Connector:
-        """The connector, with its config and its status."""
+        """Return the connector with its config and status."""
         ...
 
     @property
     def meaning(self) -> OffsetSemantics:
-        """What its offsets mean."""
+        """Return the semantics of its offsets."""
         ...
 
 
 class OffsetSnapshots(Protocol):
-    """The connectors of one plan. Only a world for planning has it, so that a step can't read from it."""
+    """The connectors of one plan. Only a planning environment has it, so that a step can't read from it."""
 
     def expect(self, names: Iterable[str]) -> None:
-        """Announce the connectors that a plan is about: one scan of their topic then reads all of them."""
+        """Announce the connectors of a plan, so that one scan of their topic reads all of them."""
         ...
 
     def open(self, cluster: str, name: str, connector: Connector | None = None) -> OffsetSnapshot:
-        """Return what is known of a connector, the same for each call; `connector` is what was read of it already."""
+        """Return the snapshot of a connector, the same for each call; `connector` is what was already read of it."""
         ...
 
 
 class RelocationPlans(Protocol):
-    """Plans another offsets topic for a source."""
+    """Plans a change of a source's offsets topic."""
 
     def plan(self, connector: Connector, topic: str | None, *, safety: SafetyOptions) -> PlannedChange:
-        """Plan that a source stores its offsets in that topic; None is the topic of its workers."""
+        """Plan to store the offsets of a source in that topic; None stands for the topic of its workers."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetDependencies:
-    """What planning a change of offsets needs. `Fleet` builds it for each plan: `world` keeps what it has read.
+    """The dependencies of planning offset changes. `Fleet` builds them for each plan: `world` caches what it has read.
 
-    Groups, the journal and relocations are opened by the few verbs that need them.
+    Groups, the journal and relocations are opened only by the few methods that need them.
     """
 
     context: Context
@@ -188,28 +179,28 @@ class OffsetDependencies:
     open_relocations: Callable[[OffsetDependencies], RelocationPlans]
 
     def open_snapshot(self, connector: Connector) -> OffsetSnapshot:
-        """Return what the plan knows of a connector that is read already."""
+        """Return the snapshot of a connector that is already read."""
         return self.world.use(SNAPSHOTS).open(connector.cluster, connector.name, connector)
 
 
 class OrphanedOffsetsPort(Protocol):
-    """What steps need of the offsets that connectors left behind in the workers' topic of a cluster."""
+    """Access for steps to orphaned offsets in the workers' topic of a Connect cluster."""
 
     def read(self, owners: Collection[str]) -> Sequence[HeldRecord]:
-        """Every record that speaks of these connectors."""
+        """Read every record of these connectors."""
         ...
 
     def read_stored(self, owners: Collection[str]) -> StoreReading:
-        """Return what the topic holds of these connectors, each partition once, with the records behind it."""
+        """Return what the topic stores for these connectors, each partition once, with its records."""
         ...
 
     def write(self, owners: Collection[str], records: Sequence[HeldRecord]) -> None:
-        """Write these records of the owners, each where it says, in this order."""
+        """Write these records of the owners, each to its own topic partition, in this order."""
         ...
 
 
 class OpenOffsets(Protocol):
-    """Opens the offsets of one connector. `kept` is what it was, where Connect doesn't know it any more or yet."""
+    """Opens the offsets of one connector. `kept` is its last known state, if Connect no longer or not yet has it."""
 
     def __call__(self, cluster: str, name: str, *, kept: Connector | None = None) -> OffsetPort: ...
 
@@ -219,4 +210,4 @@ OFFSETS: Port[OpenOffsets] = Port("offsets")
 SNAPSHOTS: Port[OffsetSnapshots] = Port("snapshots")
 
 LEFT_OFFSETS: Port[Callable[[str], OrphanedOffsetsPort]] = Port("left_offsets")
-"""Opens what deleted connectors have left in the offsets topic of a Connect cluster."""
+"""Opens the orphaned offsets in the offsets topic of a Connect cluster."""

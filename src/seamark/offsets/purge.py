@@ -1,4 +1,4 @@
-"""Plans that take the offsets of connectors away which are gone."""
+"""Plan the deletion of orphaned offsets."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OffsetPurges:
-    """Plans over what connectors have left in the workers' topics. Nothing is changed here."""
+    """Plans for orphaned offsets in the workers' topics. Nothing is changed here."""
 
     deps: OffsetDependencies
 
     def purge(
         self, owners: Sequence[str] = (), *, everything: bool = False, older_than_ms: int | None = None
     ) -> PlannedChange:
-        """Plan that these connectors, or all that are gone, have left nothing. Each key gets a tombstone.
+        """Plan to delete the offsets of these connectors, or of all that no longer exist. Each key gets a tombstone.
 
-        Where nothing is left behind, or nothing that old, the plan is empty: it may be asked for every night.
+        If there are no orphaned offsets, or none that old, the plan is empty, so that it can run from a scheduler.
         """
         if everything == bool(owners):
             raise UsageError("say whose offsets: some owners, or all that are left behind", hint="OWNER…, or --all")
@@ -43,7 +43,7 @@ class OffsetPurges:
         title = f"take away {len(found)} orphans" if found else "no orphan to take away"
         title = f"take away the offsets of {found[0].owner}" if len(found) == 1 else title
         actions = [self._build_action(cluster, listed) for cluster, listed in by_cluster.items()]
-        reads = self.deps.planner.open_reads(len(actions)).over(self.deps.world)
+        reads = self.deps.planner.build_reads(self.deps.world)
         return self.deps.planner.plan(title, actions, reads=reads)
 
     def _choose(self, owners: Sequence[str], older_than_ms: int | None) -> list[Orphan]:
@@ -82,7 +82,7 @@ class OffsetPurges:
         by_owner: dict[str, list[HeldRecord]] = {name: [] for name in names}
         for record in build_records(reading):
             connector = decode_key(record.key).connector
-            # What is a tombstone already stays one.
+            # Records that are already tombstones are skipped.
             if record.value is not None and connector in by_owner:
                 by_owner[connector].append(HeldRecord(record.topic, record.partition, record.key))
         return PurgeOffsets(cluster, tuple(names), tuple(one for found in by_owner.values() for one in found))

@@ -1,6 +1,7 @@
-"""How a connector stands still while its offsets are written: stopped, or not created yet.
+"""Ensure that a connector has no tasks while its offsets are written: it is stopped, or not created yet.
 
-Workers before 3.7 can't create a stopped connector. Its offsets are written first, and the steps hold what it will be.
+Workers before 3.7 can't create a connector in the STOPPED state. Its offsets are written first, and the steps carry the
+config that it will have.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 class QuiesceMethod:
     """How the offsets of a stopped connector are written.
 
-    `has_rest` says whether its workers take offsets themselves. `notes` are for the reader of the plan.
+    `has_rest` states whether its workers accept offsets through REST. `notes` are shown with the plan.
     """
 
     has_rest: bool
@@ -37,11 +38,11 @@ class QuiesceMethod:
 
 
 def choose_quiesce_method(connector: Connector, client: ConnectPort, *, settings: ConnectSettings) -> QuiesceMethod:
-    """The way for a connector that is there.
+    """Choose the method for an existing connector.
 
     Raises:
-        UnsupportedError: a standalone worker that takes no offsets; its file is for `connect-offsets`. Or workers that
-            can't stop a connector.
+        UnsupportedError: A standalone worker that accepts no offsets (use `connect-offsets` for its file), or workers
+            that can't stop a connector.
     """
     capabilities = client.read_capabilities()
     if capabilities.has(Capability.WRITE_OFFSETS):
@@ -56,13 +57,13 @@ def choose_quiesce_method(connector: Connector, client: ConnectPort, *, settings
 
 
 def _build_unstoppable(connector: Connector, settings: ConnectSettings, *, version: str) -> UnsupportedError:
-    """Build the error for workers before 3.5, with the offline way where there is one."""
+    """Build the error for workers before 3.5, with the offline procedure if there is one."""
     hint = "upgrade every worker to 3.5 or later"
     if connector.type is ConnectorType.SINK:
         group = find_group(connector.name, connector.config, settings)
         hint = f"stop all workers of {connector.cluster} and use seamark groups move {group}, or {hint}"
     elif not connector.config.get(OWN_OFFSETS_TOPIC):
-        # connect-offsets knows the workers' topic only: it would write where this connector doesn't read.
+        # connect-offsets supports only the workers' topic: it would write to a topic that this connector does not read.
         hint = f"stop all workers of {connector.cluster} and use connect-offsets --import, or {hint}"
     return UnsupportedError(
         f"can't change the offsets of {connector.owner}; no changes were made",
@@ -73,13 +74,16 @@ def _build_unstoppable(connector: Connector, settings: ConnectSettings, *, versi
 
 
 def require_group_id(context: Context, settings: ConnectSettings) -> None:
-    """Refuse where nobody could ask the workers' group who runs what: it is how an absence is proven."""
+    """Raise if the worker group can't be asked for its assignments: they are the proof that no worker runs a task."""
     if settings.group_id is None:
         raise context.missing(f"connect.{settings.name}.group_id")
 
 
 def refuse_blind(port: OffsetPort) -> None:
-    """Refuse where we may not ask that group, before anything is written. That it can't be told just now is no harm."""
+    """Raise if seamark is not authorized to read the worker group, before anything is written.
+
+    Other errors, such as a rebalance in progress, are ignored here.
+    """
     try:
         port.find_holders()
     except AuthorizationError:
@@ -88,33 +92,33 @@ def refuse_blind(port: OffsetPort) -> None:
         return
 
 
-# Of the 5 s that a last look may take: a rebalance of a quiet cluster is over in less.
+# Part of the 5 s that a final check may take: a rebalance of an idle Connect cluster takes less.
 _UNASSIGNED_SECONDS = 3.5
 _LOOK_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSnapshot:
-    """Type and config of a connector that Connect doesn't have yet: enough to find its offsets.
+    """Type and config of a connector that Connect does not have yet: enough to find its offsets.
 
-    Plans and the journal hold it without literal secrets.
+    Plans and the journal store it without literal secrets.
     """
 
     type: ConnectorType
     config: Annotated[Mapping[str, str], SecretConfig()] = field(repr=False)
 
     def as_connector(self, cluster: str, name: str) -> Connector:
-        """The connector, without a status."""
+        """Return the connector, without a status."""
         return Connector(name, cluster, self.type, self.config)
 
 
 def build_snapshot(connector: Connector) -> ConnectorSnapshot:
-    """What is kept of a connector. Connect adds the name to its config, which is not part of it."""
+    """Build the snapshot of a connector. Connect adds the name to its config; the snapshot omits it."""
     return ConnectorSnapshot(connector.type, {key: value for key, value in connector.config.items() if key != "name"})
 
 
 def open_offsets(world: Environment, cluster: str, name: str, kept: ConnectorSnapshot | None) -> OffsetPort:
-    """The offsets of a connector that stands still."""
+    """Open the offsets of a stopped connector."""
     if kept is None:
         return world.use(OFFSETS)(cluster, name)
     return world.use(OFFSETS)(cluster, name, kept=kept.as_connector(cluster, name))
@@ -123,11 +127,11 @@ def open_offsets(world: Environment, cluster: str, name: str, kept: ConnectorSna
 def refuse_moving(
     world: Environment, cluster: str, name: str, kept: ConnectorSnapshot | None = None, *, is_checked: bool = False
 ) -> None:
-    """Refuse to write the offsets of a connector that does not stand still, right before it is done.
+    """Raise if a connector is not stopped, directly before its offsets are written.
 
-    While somebody else's rebalance goes on a stopped connector shows UNASSIGNED too. That is waited for a little; where
-    Connect itself checks what it is meant to do, `is_checked`, it need not be known. A worker that lags may list tasks
-    of a connector that it shows as STOPPED, which is waited for, too.
+    During any rebalance a stopped connector is also shown as UNASSIGNED, so this waits a short time; with `is_checked`
+    Connect itself checks the target state, so it need not be known. A worker that lags may list tasks of a connector
+    that it shows as STOPPED; this waits for that, too.
     """
     subject = f"connector/{cluster}/{name}"
     if kept is not None:
@@ -144,7 +148,7 @@ def _require_gone_now(world: Environment, cluster: str, name: str) -> None:
 
 
 def _read_settled(world: Environment, cluster: str, name: str, *, is_checked: bool) -> ConnectorStatus | None:
-    """Read the status, once it tells what the connector is meant to do, or the time is over."""
+    """Read the status once it shows the target state, or when the time is over."""
     deadline = world.clock.now() + _UNASSIGNED_SECONDS
     while (status := read_status(world, cluster, name)) is not None:
         is_stopping = status.state is State.STOPPED and bool(status.tasks)
@@ -156,12 +160,12 @@ def _read_settled(world: Environment, cluster: str, name: str, *, is_checked: bo
 
 
 def _is_unassigned(status: ConnectorStatus) -> bool:
-    """Whether nobody can tell what it is meant to do. One with tasks is not stopped, whatever it shows."""
+    """Return whether the target state is unknown. A connector with tasks is not stopped, whatever state is shown."""
     return status.state is State.UNASSIGNED and not status.tasks
 
 
 def require_gone(status: ConnectorStatus | None, config: Mapping[str, str] | None, subject: str) -> None:
-    """Refuse to go on where a connector is there that should not be."""
+    """Raise if a connector exists that should not."""
     if status is not None or config is not None:
         seen = "with a config and no status yet" if status is None else f"{status.state} with {len(status.tasks)} tasks"
         raise RefusedError(
@@ -172,7 +176,7 @@ def require_gone(status: ConnectorStatus | None, config: Mapping[str, str] | Non
 
 
 def require_stopped(status: ConnectorStatus | None, subject: str) -> None:
-    """Refuse to go on where a connector is not stopped."""
+    """Raise if a connector is not stopped."""
     if status is None or status.state is not State.STOPPED or status.tasks:
         seen = "without a status" if status is None else f"{status.state} with {len(status.tasks)} tasks"
         raise RefusedError(

@@ -1,4 +1,4 @@
-"""What the owners of a fleet remember."""
+"""The public API for the offsets of a fleet."""
 
 from __future__ import annotations
 
@@ -33,18 +33,109 @@ from seamark.offsets.read.rest_comparison import build_notes, build_rest_notes, 
 if TYPE_CHECKING:
     from seamark.changes.plan import PlannedChange
     from seamark.context import ConnectSettings, Context
+    from seamark.offsets.model import SafetyOptions, Tolerance
     from seamark.offsets.port import OffsetDependencies
     from seamark.offsets.read.export import ExportAccumulator, OffsetReader
     from seamark.offsets.stores.stores import OffsetStores, OpenScan
-    from seamark.offsets.write.preview import SafetyOptions, Tolerance
 
 
-class OffsetVerbs:
-    """What can be done to offsets. `fleet.offsets` has these verbs."""
+# The stores can't be read, but Connect can.
+_UNREACHED = (UnreachableError, AccessError, ConfigurationError, UnsupportedError)
 
-    def __init__(self, open_plan: Callable[[], OffsetDependencies]) -> None:
-        """`open_plan` builds what one plan needs: it keeps what it has read."""
+
+class Route(StrEnum):
+    """How offsets are read."""
+
+    REST = "rest"
+    STORE = "store"
+
+
+class Offsets:
+    """The offsets of every owner: from the stores that hold them, compared with Connect's REST API."""
+
+    def __init__(
+        self,
+        clusters: Clusters,
+        connectors: Connectors,
+        *,
+        stores: Callable[[], OffsetStores],
+        open_plan: Callable[[], OffsetDependencies],
+    ) -> None:
+        """Create the service. `open_plan` builds the dependencies of one plan, which cache what they read."""
+        self._clusters = clusters
+        self._connectors = connectors
+        self._stores = stores
         self._open_plan = open_plan
+
+    def of(self, owner: str, *, route: Route | str | None = None) -> OwnerOffsets:
+        """Return the offsets of the connector NAME or CLUSTER/NAME, or of the consumer group group/NAME.
+
+        They are read from the store, with their bytes, and compared with REST. If the store can't be reached, the
+        answer of REST is used, and a note has the reason. `route` selects only one of them.
+
+        Raises:
+            UnsupportedError: Only REST is available, and a worker is older than 3.5, which has no such endpoint.
+        """
+        route = None if route is None else Route(route)
+        if is_group_owner(owner):
+            return self._read_group(owner)
+        try:
+            connector = self._connectors.one(owner)
+        except NotFoundError as missing:
+            return self._read_gone(owner, missing)
+        if route is Route.REST:
+            return self._read_rest(connector)
+        if route is None and self._stores().believes_rest:
+            return self._read_rest(connector, why="read through REST alone, as the context says: verify: rest")
+        try:
+            return self._read_store(connector, is_alone=route is Route.STORE)
+        except _UNREACHED as failure:
+            if route is Route.STORE:
+                raise
+            return self._read_rest(connector, why=f"read through REST alone: {failure.message}")
+
+    def export(self, owners: Sequence[str] = (), *, everything: bool = False) -> OffsetExport:
+        """Return the offsets of these owners, or of every Connect cluster, with their bytes.
+
+        `everything` includes orphaned offsets. What could not be read is in `failures`.
+        """
+        if everything == bool(owners):
+            raise UsageError("say whose offsets: some owners, or all of them", hint="OWNER…, or --all")
+        reader = self._reader()
+        if everything:
+            harvest = reader.read_all()
+        else:
+            names = dict.fromkeys(owners)
+            groups = [read_group_name(name) for name in names if is_group_owner(name)]
+            connectors = [self._connectors.one(name) for name in names if not is_group_owner(name)]
+            harvest = reader.read_some(connectors, groups)
+        reader.add_topics(harvest)
+        return self._build_export(harvest)
+
+    def compare(self, before: Path, after: Path | None = None) -> OffsetComparison:
+        """Compare two exports, or an export with the current offsets of the same owners."""
+        from seamark.offsets.read.export import build_comparison, read_side  # noqa: PLC0415
+
+        old = read_side(before)
+        if after is not None:
+            return build_comparison(old, read_side(after), names=(str(before), str(after)))
+        return build_comparison(old, self._read_live(list(old)), names=(str(before), "now"))
+
+    def history(self, owner: str) -> tuple[HistoryEntry, ...]:
+        """Return every write of an owner's offsets that its topic still contains, oldest first.
+
+        Raises:
+            UnsupportedError: Its offsets are in a file or a consumer group, which keep only the newest.
+        """
+        from seamark.offsets.read.history import read_history  # noqa: PLC0415
+
+        return read_history(owner, connectors=self._connectors, clusters=self._clusters, stores=self._stores())
+
+    def orphans(self) -> Reading[Orphan]:
+        """Return orphaned offsets, oldest first. A Connect cluster that did not respond is in `failures`."""
+        from seamark.offsets.read.orphans import read_orphans  # noqa: PLC0415
+
+        return read_orphans(self._clusters, self._stores())
 
     def mend(
         self,
@@ -56,10 +147,10 @@ class OffsetVerbs:
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
     ) -> PlannedChange:
-        """Plan that the records of sources are as Connect would have written them: of these, or of `everything`.
+        """Plan to rewrite the records of these sources, or of `everything`, as Connect would have written them.
 
-        Every spelling that a task may look for gets the same value, and every copy of it. `take` says whose, where
-        they differ: `newest`, or the place of one as `of` shows it.
+        Every key encoding that a task may look up gets the same value, as does every copy of it. `take` selects the
+        value if records differ: `newest`, or the location of one as `of` shows it.
         """
         from seamark.offsets.repair.plans import RepairChoice, RepairPlanner  # noqa: PLC0415
 
@@ -73,9 +164,9 @@ class OffsetVerbs:
         everything: bool = False,
         older_than: float | str | timedelta | None = None,
     ) -> PlannedChange:
-        """Plan that connectors which are gone have left nothing behind: these, or `everything` that is left.
+        """Plan to delete orphaned offsets: of these connectors, or `everything`.
 
-        `older_than` is a length of time: what was written since stays.
+        `older_than` is a duration: offsets written since then are kept.
         """
         from seamark.offsets.purge import OffsetPurges  # noqa: PLC0415
 
@@ -100,17 +191,17 @@ class OffsetVerbs:
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
     ) -> PlannedChange:
-        """Plan another place for an owner; exactly one of the first five says where.
+        """Plan new offsets for an owner; exactly one of the first five arguments selects them.
 
         `to` is a map, a number, a time, `beginning`, and for sinks and groups `earliest` and `latest`. `back` is a
-        length of time, by the position's own clock where it holds one. `as_of` is where it stood at a time, out of the
-        history in its topic. `shift` is a number of records, bytes or ids; `source` the file of an export. `partitions`
-        are names, JSON maps, or `TOPIC` and `TOPIC:0,1`. The plan counts what is read again or skipped. When a
-        connector runs again, its first new position is looked at: up to `wait_seconds`, 0 for not at all.
+        duration, by the offset's own clock if it has one. `as_of` is the offset at a point in time, from the history in
+        its topic. `shift` is a number of records, bytes or IDs; `source` is an export file. `partitions` are names,
+        JSON maps, or `TOPIC` and `TOPIC:0,1`. The plan counts what is reprocessed or skipped. When a connector runs
+        again, its first new offset is checked: for up to `wait_seconds`, 0 for no check.
 
         Raises:
-            UnsupportedError: it can't be moved so; the hint says how it can.
-            RefusedError: the offsets are none that it could read, or nobody can tell what it holds.
+            UnsupportedError: The owner can't be moved in this way; the hint names an alternative.
+            RefusedError: The offsets are invalid for the owner, or its current offsets are ambiguous.
         """
         from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
         from seamark.offsets.move.targets import Move  # noqa: PLC0415
@@ -137,7 +228,7 @@ class OffsetVerbs:
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
     ) -> PlannedChange:
-        """Plan that an owner forgets all its offsets, or those of some partitions. It then begins at its beginning."""
+        """Plan to delete all offsets of an owner, or those of some partitions. It then starts from the beginning."""
         from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
 
         safety = _build_safety(accept_zombies, tolerance, wait_seconds)
@@ -152,9 +243,9 @@ class OffsetVerbs:
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
     ) -> PlannedChange:
-        """Plan that owners stand where an export says, or the JSON of `connect-offsets`; all of it without owners.
+        """Plan to set owners to the offsets in an export or the JSON of `connect-offsets`; by default all in it.
 
-        Partitions that the file does not name stay as they are.
+        Partitions that the file does not contain stay unchanged.
         """
         from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
 
@@ -170,7 +261,7 @@ class OffsetVerbs:
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
     ) -> PlannedChange:
-        """Plan that one owner stands where another does, with the keys as the target names them."""
+        """Plan to set one owner to the offsets of another, with keys as the target names them."""
         from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
 
         safety = _build_safety(accept_zombies, tolerance, wait_seconds)
@@ -179,9 +270,9 @@ class OffsetVerbs:
     def relocate(
         self, owner: str, topic: str | None, *, accept_zombies: bool = False, wait_seconds: float | None = None
     ) -> PlannedChange:
-        """Plan that a source keeps its offsets in a topic of its own, and reads nothing again for it.
+        """Plan to store the offsets of a source in its own topic, without reprocessing.
 
-        Without a topic it goes back to that of its workers. The topic is made where it is not there.
+        Without a topic, it returns to the topic of its workers. The topic is created if it does not exist.
         """
         from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
 
@@ -202,15 +293,15 @@ class OffsetVerbs:
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
     ) -> PlannedChange:
-        """Plan that owners stand where they stood at a moment: sources and sinks together, a lane for each.
+        """Plan to restore owners to their offsets at a point in time: sources and sinks, one step sequence for each.
 
-        `owners` are NAME, CLUSTER/NAME, globs and group/NAME; `everything` is every connector. Where they stood is
-        told by the offsets topics, the journal, and `exports`, which are files and folders. With `by_record_time` a
-        sink that none of them has seen goes to the first record of that time or later. Each line of the plan says
-        whose word it is, and whether it is exact or a bound. A bound never skips anything.
+        `owners` are NAME, CLUSTER/NAME, globs and group/NAME; `everything` is every connector. The evidence comes from
+        the offsets topics, the journal, and `exports`, which are files and folders. With `by_record_time`, a sink
+        without evidence is set to the first record of that time or later. Each line of the plan states its evidence,
+        and whether it is exact or a bound. A bound never skips records.
 
         Raises:
-            RefusedError: nobody can tell where some of them stood; with `skip_unknown` those are left out, by name.
+            RefusedError: Some owners have no evidence; with `skip_unknown` those are skipped and listed.
         """
         from seamark.offsets.move.targets import parse_time  # noqa: PLC0415
         from seamark.offsets.restore.plans import RestoreOptions, RestorePlanner  # noqa: PLC0415
@@ -222,110 +313,6 @@ class OffsetVerbs:
         return RestorePlanner(self._open_plan()).plan(
             owners, back, everything=everything, partitions=partitions, safety=safety
         )
-
-
-def _build_safety(accept_zombies: bool, tolerance: Tolerance | None, wait_seconds: float | None) -> SafetyOptions:
-    from seamark.offsets.write.preview import DEFAULT_TOLERANCE, SafetyOptions  # noqa: PLC0415
-
-    return SafetyOptions(accept_zombies, tolerance or DEFAULT_TOLERANCE, wait_seconds)
-
-
-# The stores can't be asked, but Connect can.
-_UNREACHED = (UnreachableError, AccessError, ConfigurationError, UnsupportedError)
-
-
-class Route(StrEnum):
-    """How offsets are read."""
-
-    REST = "rest"
-    STORE = "store"
-
-
-class Offsets(OffsetVerbs):
-    """The offsets of every owner: from the stores that hold them, and what Connect's REST API says of them."""
-
-    def __init__(
-        self,
-        clusters: Clusters,
-        connectors: Connectors,
-        *,
-        stores: Callable[[], OffsetStores],
-        open_plan: Callable[[], OffsetDependencies],
-    ) -> None:
-        super().__init__(open_plan)
-        self._clusters = clusters
-        self._connectors = connectors
-        self._stores = stores
-
-    def of(self, owner: str, *, route: Route | str | None = None) -> OwnerOffsets:
-        """The offsets of the connector NAME or CLUSTER/NAME, or of the consumer group group/NAME.
-
-        They are read from the store, with their bytes, and REST is asked beside it. Where the store can't be reached,
-        what REST says must do, and a note says why. A `route` asks for one of them alone.
-
-        Raises:
-            UnsupportedError: only REST could be asked, and a worker is older than 3.5, which has no call for it.
-        """
-        route = None if route is None else Route(route)
-        if is_group_owner(owner):
-            return self._read_group(owner)
-        try:
-            connector = self._connectors.one(owner)
-        except NotFoundError as missing:
-            return self._read_gone(owner, missing)
-        if route is Route.REST:
-            return self._read_rest(connector)
-        if route is None and self._stores().believes_rest:
-            return self._read_rest(connector, why="read through REST alone, as the context says: verify: rest")
-        try:
-            return self._read_store(connector, is_alone=route is Route.STORE)
-        except _UNREACHED as failure:
-            if route is Route.STORE:
-                raise
-            return self._read_rest(connector, why=f"read through REST alone: {failure.message}")
-
-    def export(self, owners: Sequence[str] = (), *, everything: bool = False) -> OffsetExport:
-        """The offsets of these owners, or of every Connect cluster, with the bytes behind them.
-
-        `everything` takes also what connectors that are gone have left. What could not be read is in `failures`.
-        """
-        if everything == bool(owners):
-            raise UsageError("say whose offsets: some owners, or all of them", hint="OWNER…, or --all")
-        reader = self._reader()
-        if everything:
-            harvest = reader.read_all()
-        else:
-            names = dict.fromkeys(owners)
-            groups = [read_group_name(name) for name in names if is_group_owner(name)]
-            connectors = [self._connectors.one(name) for name in names if not is_group_owner(name)]
-            harvest = reader.read_some(connectors, groups)
-        reader.add_topics(harvest)
-        return self._build_export(harvest)
-
-    def compare(self, before: Path, after: Path | None = None) -> OffsetComparison:
-        """Two exports side by side, or an export and what is held now by the same owners."""
-        from seamark.offsets.read.export import build_comparison, read_side  # noqa: PLC0415
-
-        old = read_side(before)
-        if after is not None:
-            return build_comparison(old, read_side(after), names=(str(before), str(after)))
-        return build_comparison(old, self._read_live(list(old)), names=(str(before), "now"))
-
-    def history(self, owner: str) -> tuple[HistoryEntry, ...]:
-        """Every write of an owner's offsets that its topic still holds, the oldest first.
-
-        Raises:
-            UnsupportedError: its offsets are in a file or a consumer group, which keep the newest only.
-        """
-        from seamark.offsets.read.history import read_history  # noqa: PLC0415
-
-        return read_history(owner, connectors=self._connectors, clusters=self._clusters, stores=self._stores())
-
-    def orphans(self) -> Reading[Orphan]:
-        """Offsets whose connector is gone, the oldest first. A cluster that did not answer is in `failures`."""
-        from seamark.offsets.read.orphans import read_orphans  # noqa: PLC0415
-
-        return read_orphans(self._clusters, self._stores())
 
     def _reader(self) -> OffsetReader:
         from seamark.offsets.read.export import OffsetReader  # noqa: PLC0415
@@ -343,7 +330,7 @@ class Offsets(OffsetVerbs):
         )
 
     def _read_live(self, owners: Sequence[str]) -> dict[str, tuple[Offset, ...]]:
-        """What owners hold now; nothing for a connector that is gone and left nothing."""
+        """Read the current offsets of owners; none for a deleted connector without orphaned offsets."""
         held: dict[str, tuple[Offset, ...]] = {}
         gone = []
         connectors, groups = [], []
@@ -358,7 +345,7 @@ class Offsets(OffsetVerbs):
         harvest = self._reader().read_some(connectors, groups)
         for error in harvest.failures.values():
             raise error
-        # A bare name in the file stands for the connector that it found.
+        # A bare name in the file stands for the connector that was found by it.
         found = {name: export.offsets for name, export in harvest.owners.items()}
         for owner in owners:
             matching = [name for name in found if name == owner or name.endswith(f"/{owner}")]
@@ -401,11 +388,11 @@ class Offsets(OffsetVerbs):
     def _compare(
         self, connector: Connector, reading: StoreReading, before: tuple[Offset, ...]
     ) -> tuple[tuple[Offset, ...], tuple[OffsetFinding, ...]]:
-        """What REST says, and where it disagrees with the store."""
+        """Return the answer of REST, and where it disagrees with the store."""
         findings = compare_rest(reading.offsets, [before], connector=connector.name)
         if not findings:
             return before, ()
-        # It may only have moved on in the meantime.
+        # The connector may only have progressed in the meantime.
         after = self._ask_rest(connector)
         if isinstance(after, SeamarkError):
             return before, findings
@@ -443,7 +430,7 @@ class Offsets(OffsetVerbs):
         return build_orphan_offsets(owner, reading)
 
     def _read_gone(self, owner: str, missing: NotFoundError) -> OwnerOffsets:
-        """What a connector that is gone has left in the workers' store; the error where that is nothing."""
+        """Read the orphaned offsets of a connector from the workers' store. Raises `missing` if there are none."""
         cluster, name = self._connectors.split_owner(owner)
         for where in (cluster,) if cluster is not None else self._clusters.names:
             try:
@@ -459,10 +446,16 @@ class Offsets(OffsetVerbs):
         return self._clusters.settings(connector.cluster).consumer_group_id
 
 
+def _build_safety(accept_zombies: bool, tolerance: Tolerance | None, wait_seconds: float | None) -> SafetyOptions:
+    from seamark.offsets.model import DEFAULT_TOLERANCE, SafetyOptions  # noqa: PLC0415
+
+    return SafetyOptions(accept_zombies, tolerance or DEFAULT_TOLERANCE, wait_seconds)
+
+
 def find_config_reader(
     context: Context, settings: ConnectSettings, open_scan: OpenScan | None = None
 ) -> Callable[[], frozenset[str]] | None:
-    """Return what reads the connectors' names from the config topic; None where the context doesn't name it."""
+    """Return a function that reads connector names from the config topic; None if the context lacks it."""
     topic = settings.config_topic
     if topic is None or "bootstrap.servers" not in context.kafka.values:
         return None

@@ -1,4 +1,4 @@
-"""The offsets of one owner, with the records they come from."""
+"""Views of the offsets of one owner, with their records."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SOURCE_LAGS: Listing[SourceLag] = Listing(
 
 
 def build_source_lag_view(reading: Reading[SourceLag]) -> View[SourceLag]:
-    """Every source, the one with the most to read first."""
+    """Build the view of every source, largest lag first."""
     return View(
         SOURCE_LAGS,
         reading.items,
@@ -60,7 +60,7 @@ _SINK_OFFSET = {"kafka_offset"}
 
 
 def render_partition(offset: Offset) -> str:
-    """The partition: `orders-3` for a sink, `key value, …` for a source."""
+    """Format the partition: `orders-3` for a sink, `key value, …` for a source."""
     partition = offset.partition
     if set(partition) == _SINK_PARTITION:
         return f"{partition['kafka_topic']}-{partition['kafka_partition']}"
@@ -68,7 +68,7 @@ def render_partition(offset: Offset) -> str:
 
 
 def render_position(offset: Offset) -> str:
-    """The position: the next record of a sink, `key value, …` of a source, `nothing` where none is held."""
+    """Format the offset: the next record of a sink, `key value, …` of a source, `nothing` if there is none."""
     position = offset.offset
     if position is not None and set(position) == _SINK_OFFSET and isinstance(position["kafka_offset"], int):
         return render_number(position["kafka_offset"])
@@ -76,7 +76,7 @@ def render_position(offset: Offset) -> str:
 
 
 def render_bytes_of(raw: bytes | None) -> str:
-    """Raw bytes as a person can read and compare them: the text where it is one, else base64."""
+    """Format raw bytes so that users can read and compare them: as text if possible, otherwise base64."""
     if raw is None:
         return "(none)"
     try:
@@ -87,7 +87,7 @@ def render_bytes_of(raw: bytes | None) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """One offset of the table: with its record where it came from a store that has records."""
+    """One offset of the table, with its record if its store has records."""
 
     offset: Offset
     evidence: StoredRecord | None = None
@@ -124,7 +124,7 @@ def _build_stored_listing(now: datetime) -> Listing[Row]:
 
 
 def build_offsets_view(owned: OwnerOffsets, *, raw: bool = False, now: datetime | None = None) -> View[Row]:
-    """The offsets of an owner, how they were read, and what is odd about them; with `raw` every record's bytes."""
+    """Build the view of an owner's offsets, how they were read, and anomalies; with `raw` each record's bytes."""
     moment = now or datetime.now(UTC)
     if owned.stored:
         rows = [Row(found.as_offset(), found.evidence, found.is_certain) for found in owned.stored]
@@ -141,7 +141,7 @@ def build_offsets_view(owned: OwnerOffsets, *, raw: bool = False, now: datetime 
 
 
 def build_finding(finding: OffsetFinding) -> dict[str, Any]:
-    """A finding for programs."""
+    """Build a finding as structured data."""
     return {
         "finding": finding.anomaly.value,
         "connector": finding.connector,
@@ -151,8 +151,13 @@ def build_finding(finding: OffsetFinding) -> dict[str, Any]:
     }
 
 
+def build_offset(found: Offset) -> dict[str, Any]:
+    """Build an offset as structured data."""
+    return {"partition": dict(found.partition), "offset": None if found.offset is None else dict(found.offset)}
+
+
 def build_evidence(found: StoredRecord) -> dict[str, Any]:
-    """A record for programs, its bytes in base64."""
+    """Build a record as structured data, its bytes in base64."""
     return {
         "store": found.store,
         "key": _encode(found.key),
@@ -166,7 +171,7 @@ def build_evidence(found: StoredRecord) -> dict[str, Any]:
 
 
 def render_finding(finding: OffsetFinding, *, raw: bool = False) -> list[Line]:
-    """A finding for a person: one line, and its records below. What REST says is of an offset that is shown anyway."""
+    """Format a finding: one line, with its records below, except for REST findings, whose offset is shown anyway."""
     about = f"{render_partition(Offset(finding.partition, None))}: " if finding.partition is not None else ""
     whose = f"{finding.connector} " if finding.connector and finding.partition is None else ""
     lines = [
@@ -178,8 +183,8 @@ def render_finding(finding: OffsetFinding, *, raw: bool = False) -> list[Line]:
 
 
 def render_record(found: StoredRecord) -> str:
-    """A record on one line: where it lies, when it was written, its bytes."""
-    when = "" if found.timestamp_ms is None else f" {render_time(_moment(found.timestamp_ms))}"
+    """Format a record on one line: its location, when it was written, its bytes."""
+    when = "" if found.timestamp_ms is None else f" {render_time(build_time(found.timestamp_ms))}"
     return f"{found.place}{when} {render_bytes_of(found.key)} → {render_bytes_of(found.value)}"
 
 
@@ -192,10 +197,7 @@ def _build_body(owned: OwnerOffsets, listing: Listing[Row], rows: Sequence[Row],
         "notes": list(owned.notes),
     }
     if owned.rest is not None:
-        body["rest"] = [
-            {"partition": dict(one.partition), "offset": None if one.offset is None else dict(one.offset)}
-            for one in owned.rest
-        ]
+        body["rest"] = [build_offset(one) for one in owned.rest]
     if raw:
         body["records"] = [build_evidence(found) for found in _find_records(owned)]
     return body
@@ -212,7 +214,7 @@ def _build_lines(
         head = line(Span(owned.owner, Style.STRONG), f" · {count} · {route}")
     lines = [
         head,
-        # A position that is cut can't be compared or copied: the terminal may wrap it instead.
+        # A truncated offset can't be compared or copied, so the terminal wraps it instead.
         *listing.build_lines(rows, dataclasses.replace(screen, width=None), indent="  "),
     ]
     if owned.forgotten:
@@ -239,15 +241,16 @@ def _find_records(owned: OwnerOffsets) -> list[StoredRecord]:
 
 def _find_time(row: Row) -> str | None:
     stamp = row.evidence.timestamp_ms if row.evidence else None
-    return None if stamp is None else render_time(_moment(stamp))
+    return None if stamp is None else render_time(build_time(stamp))
 
 
 def _render_age(row: Row, now: datetime) -> str:
     stamp = row.evidence.timestamp_ms if row.evidence else None
-    return "-" if stamp is None else render_ago((now - _moment(stamp)).total_seconds())
+    return "-" if stamp is None else render_ago((now - build_time(stamp)).total_seconds())
 
 
-def _moment(timestamp_ms: int) -> datetime:
+def build_time(timestamp_ms: int) -> datetime:
+    """Return the time for milliseconds since the epoch."""
     return datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC)
 
 

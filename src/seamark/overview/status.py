@@ -1,4 +1,4 @@
-"""A first look at a fleet: one line for each Connect cluster."""
+"""Summary of a fleet: one line for each Connect cluster."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from seamark.errors import SeamarkError
 class ClusterStatus:
     """One Connect cluster.
 
-    `version` names every version its workers report, joined by a comma. `health` counts the
-    connectors by word, and `troubled` are those that somebody should look at.
+    `version` lists every version that its workers report, separated by commas. `health` counts the connectors by
+    health, and `troubled` are those that need attention.
     """
 
     name: str
@@ -33,19 +33,19 @@ class ClusterStatus:
 
 @dataclass(frozen=True, slots=True)
 class FleetStatus:
-    """Every Connect cluster of a context, and by name those that did not answer."""
+    """Every Connect cluster of a context, and by name those that didn't respond."""
 
     context: str
     clusters: tuple[ClusterStatus, ...]
     failures: Mapping[str, SeamarkError] = field(default_factory=dict)
 
 
-# Nobody needs to look at these: they are as somebody wants them, or on their way there.
+# These need no attention: they are in an intended state, or about to reach it.
 _CALM = frozenset({Health.HEALTHY, Health.PAUSED, Health.STOPPED, Health.RESTARTING})
 
 
 def read_status(clusters: Clusters, *, context: str) -> FleetStatus:
-    """Every cluster of the context in a few numbers. A cluster that does not answer is in `failures`."""
+    """Read a summary of every Connect cluster of the context. One that doesn't respond is in `failures`."""
     answers = clusters.ask(_read_cluster)
     statuses = tuple(
         build_cluster_status(name, workers=workers, connectors=tuple(map(clusters.types.clean, connectors)))
@@ -55,7 +55,7 @@ def read_status(clusters: Clusters, *, context: str) -> FleetStatus:
 
 
 def build_cluster_status(name: str, *, workers: tuple[Worker, ...], connectors: tuple[Connector, ...]) -> ClusterStatus:
-    """Fold workers and connectors of one cluster into its numbers."""
+    """Summarize the workers and connectors of one Connect cluster."""
     health = {connector.name: build_health(connector.status) for connector in connectors}
     up = [worker for worker in workers if worker.is_up]
     return ClusterStatus(
@@ -75,5 +75,5 @@ def build_cluster_status(name: str, *, workers: tuple[Worker, ...], connectors: 
 
 
 def _read_cluster(client: ConnectPort) -> tuple[tuple[Worker, ...], tuple[Connector, ...]]:
-    # The connectors come from local snapshots of a worker, also while the herder is busy.
+    # The connectors come from a worker's local snapshots, even while the herder is busy.
     return client.read_workers(), client.read_connectors()

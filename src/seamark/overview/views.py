@@ -1,4 +1,4 @@
-"""The fleet on one screen: clusters in numbers, then what is in trouble."""
+"""Views of the fleet's status: Connect clusters in numbers, then the connectors that need attention."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Screen, Span, Style, line
 from seamark.report.words import render_count, render_number
 
-# A screen has some forty lines; `connectors list --state …` shows the rest.
+# A screen has about forty lines; `connectors list --state …` shows the rest.
 _SHOWN_IN_TROUBLE = 20
 
 
@@ -65,7 +65,7 @@ LISTING: Listing[ClusterStatus] = Listing(
 
 
 def build_status_view(status: FleetStatus) -> View[ClusterStatus]:
-    """Every cluster of a context, and the connectors in trouble with their first reason."""
+    """Build the view of every Connect cluster of a context, with the connectors in trouble and their first reason."""
     return View(
         LISTING,
         status.clusters,
@@ -108,7 +108,7 @@ def _build_trouble(connector: Connector) -> list[Cell]:
 
 
 def _build_reason(connector: Connector) -> str:
-    """The innermost cause of the first thing that failed."""
+    """Return the root cause of the first failure."""
     status = connector.status
     if status is None:
         return "Connect has no status of it"

@@ -31,7 +31,7 @@ REGISTERED: Port[Callable[[], Mapping[str, Any]]] = Port("registered")
 @step_kind("register-pipeline")
 @dataclass(frozen=True, slots=True)
 class RegisterPipeline(StandaloneStep):
-    """A pipeline is registered as its spec has it, or anew; without a `body` it is forgotten.
+    """A pipeline is registered as its spec has it, or updated; without a `body` it is removed.
 
     The journal is where that stands: from the intent on it is so, and there is nothing else to do or to be seen. What
     the pipeline has landed, and how far it is, is not touched.
@@ -53,7 +53,6 @@ class RegisterPipeline(StandaloneStep):
 
     @classmethod
     def find_locks(cls, actions: Sequence[Self], reads: Reads) -> Sequence[frozenset[str]]:
-        del reads
         return [frozenset({pipeline_lock(action.name)}) for action in actions]
 
     def build_effect(self, seen: StepSeen) -> Effect:
@@ -74,7 +73,6 @@ class RegisterPipeline(StandaloneStep):
         del world, intent
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        del world, intent
         return Observed.AFTER
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
@@ -112,7 +110,7 @@ def read_registered(journal: Callable[[], JournalPort]) -> dict[str, Any]:
 
 
 def build_body(landing: DesiredLanding) -> dict[str, Any]:
-    """A pipeline as the journal takes it. Where it stood in a file is no part of it."""
+    """Return a pipeline as the journal stores it, without its location in a file."""
     body = FORMAT.field
     for key, value in json.loads(json.dumps(asdict(landing))).items():
         if key == "target":

@@ -115,7 +115,7 @@ def find_binding(landing: Landing, probe: Probe, *, is_first: bool) -> Binding:
 
 
 def check_growth(landing: Landing, known: int, partitions: int) -> None:
-    """Check that a topic has grown in a way that leaves each key's former records in a known partition.
+    """Check that a topic has grown in a way that leaves each key's earlier records in a known partition.
 
     Raises:
         RefusedError: Keys moved between partitions that were there before.
@@ -163,7 +163,7 @@ _PASSING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RetryWait:
-    """A pause before the next try: how long, which one it is, and what passed by itself so far."""
+    """A pause before the next try: how long, its number, and the transient errors so far."""
 
     seconds: float
     number: int
@@ -174,14 +174,14 @@ OnWait = Callable[[RetryWait], None]
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether an error is likely to pass by itself: something can't be reached, and nothing is wrong with the work."""
+    """Whether an error is likely to be transient: a server can't be reached, and nothing is wrong with the work."""
     if isinstance(error, SeamarkError):
         return error.retryable
     return _PASSING.search(str(error)) is not None
 
 
 class Outage:
-    """The back-off of one run: pauses double from 1 s to 60 s, and begin anew after each batch that was landed."""
+    """The back-off of one run: pauses double from 1 s to 60 s, and restart at 1 s after each batch that was landed."""
 
     def __init__(self, *, patience_seconds: float = PATIENCE_SECONDS, clock: Callable[[], float]) -> None:
         self._patience_seconds = patience_seconds

@@ -159,7 +159,7 @@ def _find_settings(context: Context, technology: Technology, name: str) -> Any:
 
 
 def check_landings(context: Context, landings: Iterable[DesiredLanding]) -> tuple[str, ...]:
-    """Refuse a pipeline that could not be run. Gives their names. Nobody is asked, and no secret is looked up."""
+    """Refuse a pipeline that could not be run. Returns their names. Sends no request and resolves no secret."""
     return tuple(build_declared(context, one).landing.name for one in landings)
 
 

@@ -36,7 +36,7 @@ class LandProgress:
     """One batch: its records, how long it took, and how many offsets lay behind it then.
 
     `newest` is the timestamp of its newest record, in milliseconds since the epoch; None where it had none. `behind` is
-    None where Spark does not say it. A query with nothing to do tells of no records now and then.
+    None where Spark does not report it. An idle query reports batches without records now and then.
     """
 
     batch: int
@@ -79,14 +79,14 @@ def _count_behind(sources: Any) -> int | None:
 
 
 _LOGGER = logging.getLogger("seamark.fleet")
-# As node_exporter's collector of text files wants it; nobody but its reader needs to write it.
+# As node_exporter's collector of text files requires; no other process needs to write it.
 _MODE = 0o644
 
 
 class LandMetrics:
-    """The numbers of one run. Batches and their progress are told by two threads, the one some time after the other.
+    """The metrics of one run. Batches and their progress come from two threads, the progress some time after the batch.
 
-    With a file, it is written anew after each of them. Counters begin with the run.
+    A file, if given, is replaced after each of them. Counters begin with the run.
     """
 
     def __init__(self, name: str, *, file: Path | None = None, now: Callable[[], float] = time.time) -> None:
@@ -122,7 +122,7 @@ class LandMetrics:
             self._write()
 
     def progressed(self, progress: LandProgress) -> None:
-        """Take what Spark tells of a batch."""
+        """Add the progress that Spark reports for a batch."""
         with self._lock:
             self.records += progress.records
             self.last = progress if progress.records or self.last is None else _keep_pace(self.last, progress)
@@ -140,7 +140,7 @@ class LandMetrics:
         try:
             write_atomically(self.render().encode(), self._file, mode=_MODE)
         except OSError as error:
-            # The rows are landed. A full disk of the one who watches is no reason to stop.
+            # The rows are landed. A full disk of the monitoring does not justify stopping.
             _LOGGER.warning("%s can't be written: %s", self._file, error.strerror)
 
     def _build_lines(self) -> Iterator[str]:

@@ -126,7 +126,7 @@ class Landings:
         on_wait: OnWait | None = None,
         stop: threading.Event | None = None,
     ) -> tuple[LedgerEntry, ...]:
-        """Make the table fit, and land. A landing with `every` goes on until `stop`, unless it is not to be endless.
+        """Make the table fit, and land. A landing with `every` continues until `stop`, unless it is not to be endless.
 
         Raises:
             FencedError: another run of it has begun meanwhile.

@@ -1,8 +1,8 @@
 """Values that PostgreSQL can't read, found in whole columns of Arrow before they are sent.
 
 A value is *bad* if PostgreSQL refuses it, *good* if PostgreSQL takes it, and otherwise only PostgreSQL can tell, as
-with 'Jan 5 2026' for a date, or with types that are not known here. tests/spark/test_land_checks.py compares both
-answers with those of a server.
+with 'Jan 5 2026' for a date, or with types that are not known here. tests/spark/pipelines/test_land_checks.py
+compares both answers with those of a server.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _ODD_JSON = re.compile(r"\\u(?:0000|[dD][89a-fA-F])|[eE][+-]?\d{4}|\d{400}")
 
 @dataclass(frozen=True, slots=True)
 class ColumnCheck:
-    """How the values of a column are told apart.
+    """How the values of a column are distinguished.
 
     Attributes:
         bad: What finds bad values, each with its reason.
@@ -304,7 +304,7 @@ class CopyLineIndex:
             self._returns_in_first = _count(batch.slice(0, 1), "\r")[0].as_py()
         if text.count(b"\n") > batch.num_rows:
             breaks = _count(batch, "\n")
-        # Anew: a part of a batch would keep all of it in memory.
+        # A new array: a slice of a batch would keep all of it in memory.
         self._parts.append((pc.add(batch.column(OFFSET), 0), breaks))
 
     def find(self, line: int) -> int | None:

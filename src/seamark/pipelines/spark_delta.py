@@ -132,7 +132,7 @@ class LakeTarget:
         return self._table.read_position().entries
 
     def claim(self, firsts: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-        """Begin where the table stands. Nobody is kept out: of two runs the one that commits first has its batch.
+        """Begin at the table's offsets. No run is excluded: of two runs the one that commits first has its batch.
 
         A partition that the table does not know is entered at once: a next run must begin there too, also where this
         one lands nothing, and `latest` will be elsewhere by then.
@@ -143,8 +143,8 @@ class LakeTarget:
             found = self._seen.entries
         return [found[first.key] for first in wanted]
 
-    def watch(self, entries: Sequence[LedgerEntry]) -> None:  # noqa: ARG002 - they have one place
-        """Another commit says that somebody has landed or moved them. Ours is said anew before Delta cleans it away."""
+    def watch(self, entries: Sequence[LedgerEntry]) -> None:
+        """Check for a commit that landed or moved the offsets. Renew ours before Delta cleans it away."""
         with self._committing:
             if self._seen is not None:
                 self._table.require(self._seen)
@@ -154,7 +154,7 @@ class LakeTarget:
         """Nothing to check: a lake's table only takes more rows."""
 
     def build_rows(self, records: DataFrame) -> DataFrame:
-        """The columns of the table, and what is told of each record."""
+        """The columns of the table, and the metadata of each record."""
         return build_lake_frame(records, self._landing)
 
     def land(self, rows: DataFrame, steps: Sequence[LedgerAdvance], *, number: int, folder: Path) -> BatchLanded:

@@ -49,7 +49,7 @@ class LakeSink(DataSource):
         return "seamark.lake"
 
     @keep_error_details
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: ARG002 - Spark's words
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer of one batch."""
         if overwrite:
             raise UsageError("a landing overwrites nothing", hint='mode("append")')

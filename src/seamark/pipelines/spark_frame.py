@@ -84,7 +84,7 @@ def _read_value(landing: Landing) -> Column:
     """The value as a structure, null where there is none; `seamark_bad` is the text of what could not be read."""
     columns = [column for column in landing.columns if column.place is RecordPart.VALUE]
     if not columns and landing.format is Format.JSON:
-        # Nobody asks what it is.
+        # No column uses it.
         return _build_nothing()
     row = _build_schema(columns)
     if landing.format is Format.DEBEZIUM:
@@ -115,7 +115,7 @@ def _parse(column: Column, schema: StructType) -> Column:
 
 
 def _list_garbled(landing: Landing) -> list[tuple[Column, str]]:
-    """What is no UTF-8 and would come into a column: Spark reads it, and says nothing."""
+    """List what is not valid UTF-8 and would be written to a column: Spark reads it without an error."""
     found = []
     for place in (RecordPart.VALUE, RecordPart.KEY):
         whole = sf.col(place.value)
@@ -168,7 +168,7 @@ def _row(landing: Landing, name: str) -> Column:
     if landing.schemas:
         found = found[_PAYLOAD]
     if landing.format is Format.DEBEZIUM and name == "seamark_json":
-        # What is gone is told by what it was.
+        # A deleted row is described by its last state.
         return sf.coalesce(found[_AFTER], found[_BEFORE])
     return found
 
@@ -196,7 +196,7 @@ def _operation(landing: Landing) -> Column:
 
 
 def _build_reason(landing: Landing) -> Column:
-    """Why a record is no row; null where it is one."""
+    """Return why a record can't be a row; null where it can."""
     says = sf.lit(None).cast("string")
     for is_so, why in reversed(_list_reasons(landing)):
         says = sf.when(is_so, sf.lit(why)).otherwise(says)
@@ -229,7 +229,7 @@ def _list_reasons(landing: Landing) -> list[tuple[Column, str]]:
 
 
 def _list_unordered(landing: Landing) -> list[tuple[Column, str]]:
-    """What has no order: nobody could say whether it is newer than the row."""
+    """List what has no order, so that it can't be compared with the row."""
     found = [
         (_build_column(column, landing).isNull(), f"it has no {column.name}, which to.order names")
         for column in landing.columns

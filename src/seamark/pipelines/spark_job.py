@@ -25,7 +25,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 
 from seamark.errors import SeamarkError, UnreachableError, UsageError
-from seamark.kafka import Brokers
+from seamark.kafka.brokers import Brokers
 from seamark.kafka.model import OffsetSpec
 from seamark.kafka_sink.spark import BatchLimit
 from seamark.pipelines.binding import PATIENCE_SECONDS, Binding, OnWait, Outage, check_growth, find_binding
@@ -59,7 +59,7 @@ class LandTarget(Protocol):
 
         Raises:
             FencedError: another run has taken them.
-            UnreachableError: nobody answers; what is held is not known.
+            UnreachableError: the target doesn't respond; what is held is unknown.
         """
 
     def bind(self, binding: Binding) -> None:
@@ -77,7 +77,7 @@ class LandTarget(Protocol):
 
 
 _LOGGER = logging.getLogger("seamark.spark")
-# Spark tells of things some time after they were. The last batch is waited for, not for ever.
+# Spark reports events with a delay. The last batch is waited for, but not for ever.
 _LAST_SECONDS = 5.0
 
 OnProgress = Callable[[LandProgress], None]
@@ -130,7 +130,7 @@ class _Listener(StreamingQueryListener):
             self._ended.set()
 
     def wait(self) -> None:
-        """Wait until everything is told, where there is anything to be told."""
+        """Wait until all progress is reported, if there is any."""
         if self._run is not None:
             self._ended.wait(_LAST_SECONDS)
 
@@ -147,7 +147,7 @@ _CONFS = {
 }
 # A batch of so many offsets is worth a look at what its records weigh.
 _LARGE_RECORDS = 50_000
-# So long a batch may go on when the landing is told to end.
+# How long a batch may continue after the landing is asked to end.
 _END_SECONDS = 60.0
 DEFAULT_RECORDS = 600_000
 """How many offsets a batch has at most, all partitions together."""
@@ -171,7 +171,7 @@ class LandEnds:
 OnBatch = Callable[[BatchLanded], None]
 
 
-class _Grown(Exception):  # noqa: N818 - no error: the run goes on with more partitions
+class _Grown(Exception):  # noqa: N818 - not an error: the run continues with more partitions
     """The topic has more partitions than the query reads."""
 
 
@@ -189,14 +189,14 @@ def run_landing(
     patience_seconds: float = PATIENCE_SECONDS,
     stop: threading.Event | None = None,
 ) -> tuple[LedgerEntry, ...]:
-    """Land what is there now; with `every_seconds`, go on until `stop` is set. Gives what the ledger says then.
+    """Land what is there now; with `every_seconds`, continue until `stop` is set. Returns the ledger's entries then.
 
     Once it has begun, an outage of database, lake or brokers is waited out, up to `patience_seconds`; `on_wait` is
     called before each pause. Nothing is lost or landed twice, because each try begins where the ledger stands.
 
     Raises:
         FencedError: another run of the same landing has begun, or its offsets were moved.
-        RefusedError: records that were not landed are gone, or the topic was made anew.
+        RefusedError: records that were not landed are gone, or the topic was recreated.
     """
     if records < 1 or (every_seconds is not None and every_seconds < 0):
         raise UsageError("a batch has at least one record, and a time that is not negative between two")
@@ -281,9 +281,9 @@ class _Run:
         self.entries = {one.partition: one for one in self.target.claim(firsts)}
 
     def _bind(self, firsts: list[LedgerEntry], known: Mapping[tuple[str, int], LedgerEntry]) -> list[LedgerEntry]:
-        """Have keys checked, and leave new partitions out until the former ones are landed to their ends of now.
+        """Have keys checked, and omit new partitions until the previous ones are landed to their current ends.
 
-        A key that moved to a new partition has its former records in a partition that was there before.
+        A key that moved to a new partition has its earlier records in a partition that was there before.
         """
         self._topic.check_same(known)
         former = [one for one in firsts if one.key in known]
@@ -303,7 +303,7 @@ class _Run:
         return firsts
 
     def catch_up(self, stop: threading.Event) -> None:
-        """Land the former partitions of a topic that has grown, before its new ones are begun."""
+        """Land the previous partitions of a topic that has grown, before its new ones are begun."""
         while self._first and not stop.is_set():
             self.stream(None, stop)
             self._first = {number: end for number, end in self._first.items() if self.entries[number].next_offset < end}
@@ -326,7 +326,7 @@ class _Run:
             is_stopped = False
             try:
                 while not query.awaitTermination(_POLL_SECONDS):
-                    # A batch that is under way finds out by itself.
+                    # A batch that is under way detects it when it commits.
                     if self._is_idle.is_set() and time.monotonic() - watched_at >= _WATCH_SECONDS:
                         self._watch()
                         watched_at = time.monotonic()
@@ -369,8 +369,8 @@ class _Run:
         begins = {str(number): entry.next_offset for number, entry in self.entries.items()}
         reader = reader.option("startingOffsets", json.dumps({topic: begins}))
         records = reader.option("maxOffsetsPerTrigger", str(self._records)).load()
-        # Before the query begins, and not in its batches: a batch is handed over as rows that were made already, and a
-        # column that nobody asks for would have been made for nothing.
+        # Before the query begins, and not in its batches: a batch is handed over as rows that were made already, and an
+        # unused column would have been computed for nothing.
         rows = self.target.build_rows(observe_records(records) if self._on_progress else records)
         writer = rows.writeStream.queryName(name)
         writer = writer.option("checkpointLocation", (folder / "checkpoint").as_uri())
@@ -393,7 +393,7 @@ class _Run:
 
     def _land(self, rows: DataFrame, number: int, folder: Path) -> None:
         ends = _read_ends(folder / "checkpoint", number, self._landing.topic)
-        # Before any row: the ends may be those of a topic that was made anew, and has as many records as the former.
+        # Before any row: the ends may be those of a recreated topic that has as many records as the previous one.
         is_grown = self._topic.count_partitions() > self._partitions
         steps = [
             LedgerAdvance(entry, ends[partition])

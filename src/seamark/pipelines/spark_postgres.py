@@ -108,7 +108,7 @@ class RowWriter:
             raise build_refusal(self._landing, self._name(offset), reason=reason)
 
     def _list_texts(self, batches: Iterable[pa.RecordBatch], lines: CopyLineIndex) -> Iterator[bytes]:
-        """The batches as CSV. `lines` gets to know them, for the database tells of a line only."""
+        """The batches as CSV. `lines` records them, because the database reports only the line of an error."""
         for batch in filter(len, batches):
             if batch.column(REASON).null_count < batch.num_rows:
                 # No more than these two: others may hold what Python can't.
@@ -149,7 +149,7 @@ class DeadLetterWriter:
         """Write them all.
 
         Raises:
-            RejectedError: Too many records are bad, or they can't be told apart.
+            RejectedError: Too many records are bad, or they can't be distinguished.
         """
         with BatchSpool() as spool:
             texts = self._read(batches, spool)
@@ -202,7 +202,7 @@ class DeadLetterWriter:
 
     def _find_check(self, batch: pa.RecordBatch, name: str) -> ColumnCheck:
         if name not in self._checks:
-            # A column that the table doesn't have is told by COPY.
+            # COPY reports a column that the table doesn't have.
             kind = self._types.get(name)
             self._checks[name] = ColumnCheck() if kind is None else build_check(kind, batch.schema.field(name).type)
         return self._checks[name]
@@ -344,8 +344,8 @@ def _cut(batch: pa.RecordBatch, first: int, end: int | None) -> pa.RecordBatch:
 class RangeMessage(WriterCommitMessage):
     """What a task tells the driver. One without records does not know its partition, and tells nothing.
 
-    `refusal` is the message, cause and hint of the error where its records can't be rows. It is told and not raised,
-    because Spark would run the task four times, and find the same each time.
+    `refusal` is the message, cause and hint of the error where its records can't be rows. It is returned and not
+    raised, because Spark would run the task four times, and find the same each time.
     """
 
     partition: int | None = None
@@ -362,7 +362,7 @@ class LandingSink(DataSource):
         return "seamark.landing"
 
     @keep_error_details
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: ARG002 - Spark's words
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer of one batch."""
         if overwrite:
             raise UsageError("a landing overwrites nothing", hint='mode("append")')
@@ -504,18 +504,18 @@ class TableTarget:
         return self._database.read()
 
     def claim(self, firsts: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-        """Take partitions from whoever has them."""
+        """Claim partitions from their holders."""
         return self._database.claim(firsts)
 
     def watch(self, entries: Sequence[LedgerEntry]) -> None:
-        """Another epoch says that somebody has taken a partition."""
+        """Check for another epoch, which means that another run has claimed a partition."""
         ledger = self._database.read()
         for entry in entries:
             if (found := ledger.get(entry.key)) is None or found.epoch != entry.epoch:
                 raise build_fenced(self._landing.owner, entry, found)
 
     def build_rows(self, records: DataFrame) -> DataFrame:
-        """The columns of the table, and what is told of each record."""
+        """The columns of the table, and the metadata of each record."""
         return build_land_frame(records, self._landing)
 
     def land(self, rows: DataFrame, steps: Sequence[LedgerAdvance], *, number: int, folder: Path) -> BatchLanded:
@@ -546,7 +546,7 @@ class TableTarget:
         return BatchLanded(number, **{name: sum(one[name] for one in told.values()) for name in names})
 
     def _refuse_others(self, steps: Sequence[LedgerAdvance]) -> None:
-        """Say that somebody else has taken or moved a partition, where that is why a batch has failed."""
+        """Raise if a batch has failed because another run has claimed or moved a partition."""
         ledger = self._database.read()
         for step in steps:
             if (found := ledger.get(step.entry.key)) not in (step.entry, step.after):

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 
 from seamark.errors import RefusedError, SeamarkError
-from seamark.kafka import Brokers
+from seamark.kafka.brokers import Brokers
 from seamark.kafka.groups import Committed
 from seamark.kafka.model import OffsetSpec, TopicStatus
 from seamark.kafka.records import read_key_samples
@@ -77,12 +77,12 @@ class LandTopic:
         return probe_samples(samples, partitions=count)
 
     def read_ends(self, partitions: Collection[int]) -> dict[int, int]:
-        """Read where these partitions end now, whoever may read that far."""
+        """Read where these partitions end now, including uncommitted records."""
         found = self._read_edge(self._read(), OffsetSpec.LATEST)
         return {number: found[number] for number in partitions}
 
     def count_partitions(self) -> int:
-        """How many partitions it has now. A topic that was made anew is another one, and refused."""
+        """Return how many partitions it has now. A recreated topic is another one, and refused."""
         found = self._read()
         if found.topic_id != self.topic_id:
             raise RefusedError(
@@ -93,7 +93,7 @@ class LandTopic:
         return len(found.partitions)
 
     def mirror(self, entries: Iterable[LedgerEntry]) -> None:
-        """Commit the ledger's offsets to the landing's group, for those who watch lag. A failure is told, no more."""
+        """Commit the ledger's offsets to the landing's group, which shows lag. A failure is logged only."""
         moved = {one.partition: one.next_offset for one in entries if self._told.get(one.partition) != one.next_offset}
         if not moved:
             return

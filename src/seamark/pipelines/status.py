@@ -78,7 +78,7 @@ class LandPlan:
         return "-" if self.state is LandState.LANDED else f"seamark land run {name}"
 
     def require_whole(self) -> None:
-        """Refuse a landing of which records are lost: whether to go on without them is its owner's to say."""
+        """Refuse a landing of which records are lost: its owner decides whether to continue without them."""
         if self.state is not LandState.LOST:
             return
         landing = self.declared.landing

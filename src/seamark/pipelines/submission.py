@@ -42,7 +42,7 @@ class Submission:
 
     `archive` and `program` are what `seamark spark pack` wrote, by path or URL. `variables` are the names of the
     environment variables that the context needs, and `contexts` is the file it stands in, where that is one file.
-    Without `is_once` it does as the spec says, which may be to go on for ever: `is_endless`.
+    Without `is_once` it does as the spec says, which may be to run for ever: `is_endless`.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Submission:
         return {"spark.executorEnv.PYTHONPATH": FOLDER, **self.conf}
 
     def build_arguments(self, files: tuple[str, ...], *, is_once: bool) -> tuple[str, ...]:
-        """The command line of seamark. Nobody is there to be asked."""
+        """Return the command line of seamark. It can't ask, because it has no terminal."""
         named = [word for file in files for word in ("-f", file)]
         python = ["--allow-python"] if self.allow_python else []
         once = ["--once"] if is_once else []

@@ -1,4 +1,4 @@
-"""A config against a policy: which rules it breaks. Nothing is read, and nothing of a secret is told."""
+"""Check a config against a policy: which rules it breaks. Nothing is read, and no secret is part of a result."""
 
 from __future__ import annotations
 
@@ -421,5 +421,5 @@ def _strip_scheme(text: str) -> str:
 
 
 def _show_class(text: str) -> str:
-    """A class as it may be shown; what is no name of a class may be anything."""
+    """Return a class name that may be shown; "" for other text, which may contain anything."""
     return text if _CLASS_NAME.fullmatch(text) and len(text) <= 200 else ""

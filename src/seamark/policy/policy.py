@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 DEFAULT_WORD = "default"
 """In a list of a policy it stands for the built-in list, so that one can add to it."""
 
-# Speed and size of the Kafka clients; nothing that loads a class, opens a file or logs in as somebody else.
+# Speed and size of the Kafka clients; nothing that loads a class, opens a file or changes the login.
 _ANY_CLIENT = (
     "client.dns.lookup",
     "client.id",
@@ -127,7 +127,7 @@ FLAG_KEYS = tuple(found.name for found in fields(Policy) if found.name not in LI
 
 
 def build_policy(given: Mapping[str, tuple[str, ...] | bool], *, base: Policy = DEFAULT_POLICY) -> Policy:
-    """The policy of `base` with some keys given anew. A list replaces the former one; `default` in it adds to ours."""
+    """Return `base` with the given keys. A list replaces the previous one; `default` in it adds to the built-in one."""
     values: dict[str, tuple[str, ...] | bool] = {found.name: getattr(base, found.name) for found in fields(Policy)}
     for key, value in given.items():
         values[key] = _fill(key, value) if isinstance(value, tuple) else value

@@ -72,7 +72,7 @@ class Rule:
 
     @property
     def hint(self) -> str:
-        """The next step for somebody who means it."""
+        """Return the next step for a user who needs the setting."""
         if not self.allow:
             return "choose another one; no policy allows it"
         return f"if you mean it: {self.allow} in `policy` of the context, see docs/policy.md"

@@ -87,11 +87,11 @@ class TerminalReporter:
     def show_tick(self, view: View[Any], moment: datetime, *, first: bool) -> None:
         """Append one reading of many."""
         self.out.write(render_tick(view, self.form, moment=moment, screen=self.build_screen(), first=first))
-        # Whoever reads the pipe waits for this reading, not for a full buffer.
+        # The reader of a pipe waits for this update, not for a full buffer.
         self.out.flush()
 
     def note(self, text: str) -> None:
-        """Write a remark to standard error, unless it shall be quiet."""
+        """Write a remark to standard error, unless output is quiet."""
         if not self.quiet:
             self._write_error(f"{escape(text, multiline=True)}\n")
 

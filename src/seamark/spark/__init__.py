@@ -6,7 +6,7 @@
     writer = frame.write.format("seamark.kafka").mode("append")
     writer.option("kafka.bootstrap.servers", "…").option("topic", "orders").save()
 
-pyspark is an extra: `pip install 'seamark[spark]'`.
+pyspark is an extra: run `pip install '.[spark]'` in a checkout.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from seamark.errors import ConfigurationError
+from seamark.errors import ConfigurationError, format_install_hint
 
 if TYPE_CHECKING:
     from seamark.spark.sessions import open_session, register
@@ -35,6 +35,6 @@ def __getattr__(name: str) -> Any:
     missing = [package for package in ("pyspark", "pyarrow") if find_spec(package) is None]
     if missing:
         raise ConfigurationError(
-            f"Spark is asked for, and {' and '.join(missing)} is not installed", hint="pip install 'seamark[spark]'"
+            f"Spark is asked for, and {' and '.join(missing)} is not installed", hint=format_install_hint("spark")
         )
     return getattr(import_module(_HOMES[name]), name)

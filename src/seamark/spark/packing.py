@@ -21,7 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO
 
-from seamark.errors import ConfigurationError
+from seamark.errors import ConfigurationError, format_install_hint
 
 FOLDER = "seamark-env"
 """The folder that an executor unpacks the archive to."""
@@ -157,7 +157,7 @@ def _find_all() -> Iterator[Distribution]:
             found = distribution(name)
         except PackageNotFoundError:
             raise ConfigurationError(
-                f"the package {name} is not installed here", hint="pip install 'seamark[spark]'"
+                f"the package {name} is not installed here", hint=format_install_hint("spark")
             ) from None
         yield found
         waiting += _needs(found)
@@ -197,7 +197,7 @@ def read_submitted() -> dict[str, str] | None:
         return None
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
 
-    # They are in the JVM. Whoever makes a session does this next.
+    # The settings are in the JVM, which opening a session would start next anyway.
     SparkContext._ensure_initialized()  # noqa: SLF001
     return dict(SparkConf().getAll())
 

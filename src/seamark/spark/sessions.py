@@ -29,12 +29,12 @@ _DESCRIPTION = "spark.job.description"
 _LOGGER = logging.getLogger("seamark.spark")
 
 CONFS: Mapping[str, str] = {
-    # Without kafka in it: the older path turns every record twice and reads columns that nobody asked for.
+    # Without kafka in it: the older path converts every record twice and reads columns that the query doesn't use.
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     # A task that runs again must get the rows it had. Adaptive execution cuts partitions by what it measures.
     "spark.sql.adaptive.enabled": "false",
-    # Spark keeps each consumer of Kafka for the next one of its group, with the records that it has fetched: tens of
-    # megabytes each, for five minutes. Every batch query has a group of its own, so that nobody ever comes for them.
+    # Spark caches each Kafka consumer for the next query of its group, with the records that it has fetched: tens of
+    # megabytes each, for five minutes. Every batch query has its own group, so that no query reuses them.
     "spark.kafka.consumer.cache.timeout": "20s",
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "5s",
     "spark.kafka.consumer.fetchedData.cache.timeout": "20s",
@@ -76,7 +76,7 @@ def open_session(
         jars_of_ours = {} if "spark.jars" in given else _jars(jars)
         settings = {**CONFS, **_near(given["spark.master"]), **jars_of_ours}
         own = {key: value for key, value in settings.items() if key not in given}
-        # Spark looks for the sink with a Python that may know nothing of the archive: it is told.
+        # Spark looks up the sink with a Python that may not have the archive on its path: set the path.
         chosen = {"spark.master": master} if master else {}
         return register(_open(app, {**own, **build_paths(given, os.environ), **chosen, **(conf or {})}))
     # Executors take the Python that the driver names; without it they take whatever python3 is on their PATH.
@@ -85,7 +85,7 @@ def open_session(
     settings = {**CONFS, **_near(where), **build_auth_conf(where), **_jars(jars), **(conf or {})}
     if warning := find_open_connections(where, settings):
         _LOGGER.warning(warning)
-    # Spark finds the sink by itself, in the package pyspark_seamark.
+    # Spark discovers the sink in the package pyspark_seamark.
     return _open(app, {"spark.master": where, **settings})
 
 
@@ -172,7 +172,7 @@ def branch(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
 
 
 def _near(master: str) -> dict[str, str]:
-    # A driver on this machine must not be looked for by a host name that nobody can resolve.
+    # A driver on this machine must not be addressed by a host name that can't be resolved.
     if master.startswith("local") or "//127.0.0.1:" in master:
         return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return {}
@@ -210,7 +210,7 @@ def read_ranges(
 
 
 def build_hash() -> Column:
-    """The hash of a record, `xxhash64` in control records. Spark passes over nulls, so it is told of each."""
+    """The hash of a record, `xxhash64` in control records. Spark skips nulls, so that isNull of each is hashed too."""
     return sf.xxhash64(
         sf.col("key").isNull(),
         "key",

@@ -18,7 +18,7 @@ from seamark import errors
 from seamark.context.java_client import build_client_config, build_java_config, embed_files
 from seamark.context.kafka_keys import JAVA_KEYS, LIBRDKAFKA_KEYS
 from seamark.core.secrets import mask_text
-from seamark.errors import ConfigurationError, SeamarkError, UsageError
+from seamark.errors import ConfigurationError, SeamarkError, UsageError, format_install_hint
 from seamark.spark.packing import GATEWAY_VARIABLE
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ _NO_SOURCE = re.compile(r"find (?:the )?data source: (?P<name>\S+?)\.?(?:\s|$)",
 _OUR_SOURCES = "seamark."
 _NO_JAVA = "JAVA_GATEWAY_EXITED"
 _LONGEST = 500
-# A plan whose offsets are gone: retention has passed them, or somebody deleted records.
+# A plan whose offsets are gone: retention has passed them, or records were deleted.
 _LOST = re.compile(r"OffsetOutOfRange|Some data may have been lost|KAFKA_DATA_LOSS", re.IGNORECASE)
 
 
@@ -190,13 +190,13 @@ def require_spark() -> None:
     if missing:
         raise ConfigurationError(
             f"this is run by Spark, and {' and '.join(missing)} is not installed",
-            hint="pip install 'seamark[spark]'",
+            hint=format_install_hint("spark"),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is run: its kind, its name, and the command that goes on with it."""
+    """What is run: its kind, its name, and the command that resumes it."""
 
     kind: str
     name: str
@@ -230,11 +230,11 @@ def open_spark(options: SparkOptions, work: Work) -> Iterator[SparkSession]:
 
 
 def _build_quiet(environ: Mapping[str, str]) -> dict[str, str]:
-    """Have Spark tell errors alone: what matters is told by us. Who has set up its log gets what they set up."""
+    """Reduce Spark's log to errors, because seamark reports progress itself. A log config of the user is kept."""
     from importlib.resources import files  # noqa: PLC0415
 
     place = str(files("seamark.spark") / "quiet.properties")
-    # The JVM of a driver under spark-submit runs already, and its log is set up by whoever submits.
+    # The JVM of a driver under spark-submit is already running, and the user who submits configures its log.
     if environ.get("SPARK_CONF_DIR") or " " in place or GATEWAY_VARIABLE in environ:
         return {}
     return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={place}", "spark.log.level": "ERROR"}

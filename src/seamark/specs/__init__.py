@@ -1,11 +1,13 @@
 """Spec files → desired values.
 
-A spec program uses `connector` and `topic` from here; everybody else `load_spec`.
+A spec program uses `connector` and `topic` from here; all other code uses `load_spec`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from seamark.core import build_lazy_names
 
 if TYPE_CHECKING:
     from seamark.specs.load import load_spec
@@ -13,14 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["connector", "load_spec", "topic"]
 
-_LAZY = {"load_spec": "seamark.specs.load", "connector": "seamark.specs.program", "topic": "seamark.specs.program"}
-
-
-def __getattr__(name: str) -> Any:
-    # A spec program needs two functions and must not pay for the readers of files.
-    if name not in _LAZY:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    from importlib import import_module  # noqa: PLC0415
-
-    return getattr(import_module(_LAZY[name]), name)
+# A spec program needs two functions and must not load the file readers.
+__getattr__ = build_lazy_names(
+    __name__,
+    {"load_spec": "seamark.specs.load", "connector": "seamark.specs.program", "topic": "seamark.specs.program"},
+)

@@ -1,7 +1,7 @@
-"""Changing some config keys of a connector in its file, and nothing else of the file.
+"""Change some config keys of a connector in its file, and nothing else in the file.
 
-An edit is a piece of text in place of another. All edits of a file are made against its text as it was read, so
-comments, order and formatting stay: one changed value is one changed line.
+An edit replaces a piece of text. All edits of a file are based on its text as it was read, so comments, order and
+formatting stay: one changed value is one changed line.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from seamark.context.yaml import MappingNode, ScalarNode
+from seamark.specs.document import Document
 from seamark.specs.layers import escape_marks, has_slots
 from seamark.specs.model import Definition, Maker
-from seamark.specs.nodes import Document, MappingNode, ScalarNode
 
 
 class Edit(NamedTuple):
-    """The text that shall stand from `start` to `end`."""
+    """The new text from `start` to `end`."""
 
     start: int
     end: int
@@ -27,7 +28,7 @@ class Edit(NamedTuple):
 
 
 class UneditableError(Exception):
-    """The file can't be changed that way; the message says why. Whoever edits catches it."""
+    """The file can't be changed in that way; the message has the reason. The editing code catches it."""
 
 
 _REASONS = {
@@ -37,10 +38,10 @@ _REASONS = {
 
 
 def build_edits(definition: Definition, changes: Mapping[str, str | None]) -> list[Edit]:
-    """The edits by which the connector's config gets the changes; None takes a key out.
+    """Build the edits that apply changes to the connector's config; None removes a key.
 
     Raises:
-        UneditableError: it can't be done without touching something else.
+        UneditableError: It is not possible without changing something else.
     """
     if definition.maker in _REASONS:
         raise UneditableError(_REASONS[definition.maker])
@@ -49,7 +50,7 @@ def build_edits(definition: Definition, changes: Mapping[str, str | None]) -> li
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """The text with all edits made. They must not overlap."""
+    """Return the text with all edits applied. They must not overlap."""
     parts: list[str] = []
     position = 0
     for edit in sorted(edits):
@@ -63,9 +64,9 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 def edit_flow(
     table: MappingNode, document: Document, *, removed: frozenset[str], added: Mapping[str, str]
 ) -> list[Edit]:
-    """Take entries out of a table, and put rendered ones in. `added` holds them whole, as `key: value`.
+    """Remove entries from a table, and insert rendered ones. `added` has them complete, as `key: value`.
 
-    New entries stand before the last one that stays: behind it they would need a comma on its line.
+    New entries are inserted before the last remaining one: after it they would need a comma on its line.
     """
     names = list(table.entries)
     kept = [name for name in names if name not in removed]
@@ -75,14 +76,14 @@ def edit_flow(
     if added:
         at = table.entries[kept[-1]][0].start
         gap = document.text[document.line_start(at) : at]
-        # Where the entry begins its line, the new ones get lines too.
+        # If the entry begins its line, the new ones get their own lines too.
         separator = f",{document.newline}{gap}" if not gap.strip() and document.line_start(at) > table.start else ", "
         edits.append(Edit(at, at, "".join(f"{entry}{separator}" for entry in added.values())))
     return edits
 
 
 def _find_runs(names: list[str], removed: frozenset[str]) -> list[tuple[int, int]]:
-    """First and last index of entries that go together."""
+    """Return the first and last index of each run of removed entries."""
     runs: list[tuple[int, int]] = []
     for index, name in enumerate(names):
         if name not in removed:
@@ -101,14 +102,14 @@ def _cut(table: MappingNode, names: list[str], run: tuple[int, int]) -> Edit:
     return Edit(table.entries[names[first - 1]][1].end, table.entries[names[last]][1].end, "")
 
 
-# What no reader of YAML takes for anything but this text: words, numbers, paths, addresses, simple statements. A colon
-# or a blank only stands between two of them.
+# Text that every YAML parser reads as this text: words, numbers, paths, addresses, simple statements. A colon or a
+# space occurs only between two of them.
 _PLAIN = re.compile(
     r"[A-Za-z0-9_./$](?:[A-Za-z0-9_./$@+=,()*;<>%{}?&-]|:(?=[A-Za-z0-9_./$])| (?=[A-Za-z0-9_./$(*=<>]))*"
 )
 _PLAIN_FLOW = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./@+-]*")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
-# Readers of YAML 1.1 take these for truth values and nothing; seamark would not, but people look twice.
+# YAML 1.1 parsers read these as booleans and null; seamark does not, but they would confuse readers.
 _DOUBTFUL = frozenset({"null", "~", "true", "false", "yes", "no", "on", "off", "y", "n"})
 _KEPT_BARE = frozenset({"true", "false"})
 _JSON_BARE = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false")
@@ -117,12 +118,12 @@ _PROPERTIES_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 
 def render_key(key: str) -> str:
-    """A key of a YAML table."""
+    """Render a key of a YAML table."""
     return key if _PLAIN_KEY.fullmatch(key) and key.lower() not in _DOUBTFUL else render_double(key)
 
 
 def render_text(text: str, *, style: str = "", flow: bool = False) -> str:
-    """A value of a YAML spec on one line. `style` is the one it had, kept where it can be."""
+    """Render a value of a YAML spec on one line. `style` is its previous style, kept if possible."""
     escaped = escape_marks(text)
     if style == "'" and escaped.isprintable():
         return "'" + escaped.replace("'", "''") + "'"
@@ -133,12 +134,12 @@ def render_text(text: str, *, style: str = "", flow: bool = False) -> str:
 
 
 def render_double(text: str) -> str:
-    """A text in double quotation marks, as YAML reads them."""
+    """Render text in double quotation marks, as YAML reads them."""
     return '"' + "".join(_escape_yaml(char) for char in text) + '"'
 
 
 def render_block(text: str, *, indent: str, newline: str = "\n") -> str | None:
-    """A `|` block from its header on, without a last line break; None where it can't hold the text."""
+    """Render a `|` block from its header on, without a final line break; None if a block can't contain the text."""
     rows = text.removesuffix("\n").split("\n")
     if not text.strip() or text.endswith("\n\n") or rows[0].startswith(" ") or not rows[0]:
         return None
@@ -149,15 +150,15 @@ def render_block(text: str, *, indent: str, newline: str = "\n") -> str | None:
 
 
 def render_json_text(text: str, *, bare: bool = False) -> str:
-    """A JSON text. With `bare`, what is a number or a truth value stands without quotation marks."""
+    """Render a JSON string. With `bare`, a number or a boolean has no quotation marks."""
     if bare and _JSON_BARE.fullmatch(text):
         return text
-    # Half of a surrogate pair can't be in a file; as an escape it can.
+    # Half of a surrogate pair can't be encoded in a file, but it can be escaped.
     return json.dumps(text, ensure_ascii=any("\ud800" <= char <= "\udfff" for char in text))
 
 
 def render_property(text: str, *, is_key: bool = False) -> str:
-    """A key or a value of a properties file, as Java itself would store it."""
+    """Render a key or a value of a properties file, as Java itself would store it."""
     out = []
     for position, char in enumerate(text):
         if char == " " and (is_key or position == 0):
@@ -190,7 +191,7 @@ def _escape_yaml(char: str) -> str:
 
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9.-]|^\.|\.$")
-# File systems take 255 bytes; the ending and a number need some.
+# File systems allow 255 bytes; the suffix and a number need some of them.
 _MAX_NAME = 200
 _FIRST_KEY = "connector.class"
 
@@ -203,7 +204,7 @@ def compose_file(
     state: str = "",
     without: Iterable[str] = (),
 ) -> str:
-    """The text of a YAML file with this connector alone. `without` are inherited keys that it must not have."""
+    """Return the text of a YAML file with only this connector. `without` are inherited keys that it must not have."""
     lines = [f"cluster: {render_text(cluster)}"] if cluster is not None else []
     lines += ["connectors:", f"  - name: {render_text(name)}"]
     lines += [f"    state: {state.lower()}"] if state else []
@@ -215,9 +216,9 @@ def compose_file(
 
 
 def build_file_name(name: str) -> str:
-    """A file name for a connector, without its ending: harmless whatever the name is, and never that of another.
+    """Return a file name for a connector, without its suffix: safe for any name, and unique.
 
-    Letters, digits, dots and dashes stay. Everything else is written %XX, as in addresses; an underscore is kept but
+    Letters, digits, dots and dashes stay. Everything else is written as %XX, as in URLs; an underscore is kept except
     at the beginning, where it would hide the file.
     """
     safe = _UNSAFE.sub(lambda found: _quote(found[0]), name)
@@ -238,7 +239,7 @@ def _render_value(text: str) -> str:
 
 
 def edit_json(definition: Definition, changes: Mapping[str, str | None]) -> list[Edit]:
-    """A number stays a number where the new value is one."""
+    """Edit a JSON file. A number stays a number if the new value is one."""
     table = _find_config(definition)
     edits = [
         Edit(scalar.start, scalar.end, render_json_text(text, bare=not scalar.style))
@@ -263,12 +264,12 @@ def _find_config(definition: Definition) -> MappingNode:
     return config if isinstance(config, MappingNode) and "connector.class" not in entry.entries else entry
 
 
-# A key as Java reads it, and what separates it from its value.
+# A key as Java reads it, and the separator before its value.
 _HEAD = re.compile(r"[ \t\f]*(?:\\.|[^\\=: \t\f\r\n])+[ \t\f]*[=:]?[ \t\f]*")
 
 
 def edit_properties(definition: Definition, changes: Mapping[str, str | None]) -> list[Edit]:
-    """A changed value takes one line, also where it had several; a new key stands at the end."""
+    """Edit a properties file. A changed value takes one line, even if it had several; a new key is appended."""
     document = definition.document
     if document.text.count("\r") != document.text.count("\r\n"):
         raise UneditableError("its lines end as on no system of today: change it by hand")
@@ -305,7 +306,7 @@ _NULL = "null"
 
 
 def edit_yaml(definition: Definition, changes: Mapping[str, str | None]) -> list[Edit]:
-    """Own keys are changed where they stand; what comes from elsewhere is overridden here, not changed there."""
+    """Edit a YAML file. Own keys are changed in place; inherited keys are overridden here, not at their origin."""
     return _Editor(definition).edit(changes)
 
 
@@ -355,7 +356,7 @@ class _Editor:
         return node
 
     def _find_own(self, key: str) -> ScalarNode | None:
-        """The key's value, if it stands in this config itself and not behind a merge key."""
+        """Return the key's value if it is in this config itself and not inherited through a merge key."""
         leaf = self.definition.own.get(key)
         if leaf is None:
             return None
@@ -384,7 +385,7 @@ class _Editor:
         return Edit(scalar.start, scalar.end, gap + render_text(text, style=scalar.style, flow=flow))
 
     def _render_block(self, scalar: ScalarNode, text: str) -> str | None:
-        """The block with its old indent and the comment of its first line."""
+        """Render the block with its previous indentation and the comment of its first line."""
         head, _, rows = self.document.text[scalar.start : scalar.end].partition("\n")
         if "\r" in head:
             return None
@@ -418,7 +419,7 @@ class _Editor:
         here = [(key, value) for key, value in table.entries.values() if not value.is_shared]
         newline = self.document.newline
         if not here:
-            # All of it comes by a merge key.
+            # The whole table comes from a merge key.
             indent = self._measure_indent(table)
             at = self.document.line_start(table.start)
             return [Edit(at, at, "".join(f"{indent}{entry}{newline}" for entry in added.values()))]
@@ -426,7 +427,7 @@ class _Editor:
         return [self._add_behind(value.end, self._measure_indent(key), list(added.values()))]
 
     def _add_config(self, added: Mapping[str, str]) -> list[Edit]:
-        """Write `config:` where there is none, or nothing behind it."""
+        """Write `config:` if it is missing or empty."""
         if not added:
             return []
         entry = self.definition.entry
@@ -456,7 +457,7 @@ class _Editor:
         return Edit(end + 1, end + 1, text)
 
     def _measure_indent(self, at: ScalarNode | MappingNode) -> str:
-        """The blanks before a key. A dash counts as blanks: it begins the first line of a table only."""
+        """Return the indentation of a key. A dash counts as a space: it begins only the first line of a table."""
         before = self.document.text[self.document.line_start(at.start) : at.start]
         if before.strip():
             if before.strip() == "-":

@@ -1,4 +1,4 @@
-"""Which files a spec is made of."""
+"""Find the files of a spec, and its ID."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 
 from seamark.core.files import FileLocation
 from seamark.errors import SpecError
-from seamark.specs.nodes import build_spec_error
+from seamark.specs.document import build_spec_error
 
 SUFFIXES = frozenset({".yaml", ".yml", ".json", ".properties", ".py"})
-"""Endings of files that hold resources. Others in a folder are not looked at."""
+"""Suffixes of files with resources. Other files in a folder are ignored."""
 
-# A fleet of ten thousand connectors with a file each is a tenth of this.
+# A fleet of 10,000 connectors with a file each has a tenth of this.
 _MAX_FILES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file to be read. `folder` is where it stands, made whole; `top` the outermost whose `_defaults.yaml` counts."""
+    """A file to be read. `folder` is its resolved folder; `top` the outermost folder whose `_defaults.yaml` applies."""
 
     path: Path
     folder: Path
@@ -29,7 +29,7 @@ class FoundFile:
 
 
 def find_files(paths: Sequence[Path], *, top: Path | None = None) -> tuple[FoundFile, ...]:
-    """Every file below the paths, each real file once, in a fixed order. `top` is where defaults begin, if given."""
+    """Return every file below the paths, each real file once, in a fixed order. `top` limits where defaults are."""
     found: dict[str, FoundFile] = {}
     for path in paths:
         start = find_top(top or (path if path.is_dir() else path.parent))
@@ -43,12 +43,12 @@ def find_files(paths: Sequence[Path], *, top: Path | None = None) -> tuple[Found
 
 
 def find_top(folder: Path) -> Path:
-    """The outermost folder whose defaults count for files of this one: that of its repository, else itself."""
+    """Return the outermost folder whose defaults apply to files of this one: that of its repository, else itself."""
     return find_repository(folder) or folder.resolve()
 
 
 def find_repository(path: Path) -> Path | None:
-    """The nearest folder at or above the path that git keeps."""
+    """Return the nearest folder at or above the path that is a git repository."""
     whole = path.resolve()
     for folder in (whole, *whole.parents):
         if (folder / ".git").exists():
@@ -56,7 +56,7 @@ def find_repository(path: Path) -> Path | None:
     return None
 
 
-# A file as it was found, its folder made whole, and its own whole path.
+# A file as it was found, its resolved folder, and its own resolved path.
 _Spot = tuple[Path, Path, str]
 
 
@@ -76,7 +76,7 @@ def _find_below(path: Path) -> Iterator[_Spot]:
 
 
 def _walk(root: Path) -> Iterator[_Spot]:
-    """Files of a folder. Links come last, so that none takes the place of what it leads to."""
+    """Return the files of a folder. Links come last, so that none replaces its target."""
     inside = root.resolve()
     links: list[Path] = []
     seen: set[Path] = set()
@@ -132,8 +132,8 @@ def _refuse_leaving(path: Path, inside: Path) -> None:
         )
 
 
-# An apply deletes what a former apply of the same spec made and the spec no longer has. So two different sets of
-# files must never have one id: a part of a folder has another id than the whole.
+# An apply deletes what a previous apply of the same spec created and the spec no longer declares. Two different sets of
+# files must therefore never have the same ID: a part of a folder has another ID than the whole.
 
 _MAX_BYTES = 1 << 20
 _SECTION = re.compile(r'\[\s*remote\s+"origin"\s*\]', re.IGNORECASE)
@@ -144,7 +144,7 @@ _USUAL_PORT = re.compile(r":(?:22|80|443|9418)?$")
 
 
 def build_spec_id(paths: Sequence[Path], *, named: Mapping[Path, str], hostname: str) -> str:
-    """The id. `named` holds the names that `_defaults.yaml` files give, by their folder made whole."""
+    """Return the ID. `named` has the names that `_defaults.yaml` files define, by their resolved folder."""
     return ",".join(sorted({_identify(path.resolve(), named, hostname) for path in paths}))
 
 
@@ -160,7 +160,7 @@ def _identify(path: Path, named: Mapping[Path, str], hostname: str) -> str:
 
 
 def read_origin(root: Path) -> str | None:
-    """The address of the remote `origin`, without scheme and user; None where there is none."""
+    """Return the URL of the remote `origin`, without scheme and user; None if there is none."""
     config = _find_config(root / ".git")
     inside = False
     for line in _read(config).splitlines() if config else ():
@@ -173,7 +173,7 @@ def read_origin(root: Path) -> str | None:
 
 
 def normalize_address(url: str) -> str:
-    """One spelling for all ways to reach a repository: `git@host:a/b.git` and `https://user:token@host/a/b`."""
+    """Return one form for all URLs of a repository: `git@host:a/b.git` and `https://user:token@host/a/b`."""
     found = _WITH_SCHEME.fullmatch(url) or _LIKE_SCP.fullmatch(url)
     if found is None:
         return url.rstrip("/").removesuffix(".git")
@@ -182,7 +182,7 @@ def normalize_address(url: str) -> str:
 
 
 def _find_config(git: Path) -> Path | None:
-    """The config of a repository. In a second work tree `.git` is a file that says where the rest is."""
+    """Return the config of a repository. In a linked worktree `.git` is a file that contains the path."""
     folder = git
     if git.is_file():
         pointer = _read(git).strip()

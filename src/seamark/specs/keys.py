@@ -1,4 +1,4 @@
-"""Every key that a YAML spec file may have, with the sentence that editors show. The reader and the schema share it."""
+"""Every key of a YAML spec file, with the description that editors show. The reader and the schema share it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from seamark.changes.spec_kind import (
     build_table_schema,
     list_spec_kinds,
 )
+from seamark.context.yaml import MappingNode
 from seamark.core.files import FileLocation
-from seamark.specs.nodes import Document, MappingNode, build_spec_error
+from seamark.specs.document import Document, build_spec_error
 
 DEFAULTS_FILE = "_defaults.yaml"
-"""The file that holds what a whole folder shares."""
+"""The file with the settings that a whole folder shares."""
 
 _DEFAULTS = "Config keys of every connector here. A nearer one wins key by key; null takes an inherited key out."
 _BASES = "Named sets of config keys. A connector takes one with base:."
@@ -55,8 +56,8 @@ STATES = ("running", "paused", "stopped")
 def list_kinds() -> tuple[SpecKind[Any], ...]:
     """Return every kind of resource in spec files, in the order of their phases.
 
-    The modules of the kinds are imported here, which registers them: a spec program, which runs in a process of its
-    own, doesn't need them.
+    The modules of the kinds are imported here, which registers them: a spec program, which runs in its own process,
+    doesn't need them.
     """
     import seamark.connectors.spec  # noqa: PLC0415
     import seamark.pipelines.spec  # noqa: PLC0415
@@ -83,7 +84,7 @@ def build_file_keys() -> dict[str, str]:
 
 
 def check_keys(table: MappingNode, document: Document, known: Mapping[str, str], *, what: str) -> None:
-    """Refuse a key that nobody reads; name the one that was meant, if there is one like it."""
+    """Raise for an unknown key; suggest a similar one, if there is one."""
     for name, (key, _) in table.entries.items():
         if name not in known:
             raise _build_unknown(name, document.place(key), known, what=what)
@@ -111,7 +112,7 @@ _STATE_SCHEMA = {
 
 
 def build_schema() -> dict[str, Any]:
-    """The schema of a spec file and of a `_defaults.yaml`."""
+    """Build the schema of a spec file and of a `_defaults.yaml`."""
     kinds = list_sections()
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -143,7 +144,7 @@ def build_schema() -> dict[str, Any]:
 
 
 def render_schema() -> str:
-    """The schema as the text of its file."""
+    """Return the schema as the text of its file."""
     return json.dumps(build_schema(), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Config keys in layers: folder, file, base, connector. The nearest one wins, key by key."""
+"""Merge config keys in layers: folder, file, base, connector. The nearest one wins, key by key."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from seamark.connectors.config import DesiredConnector
+from seamark.context.yaml import MappingNode, Node, ScalarNode
 from seamark.core.files import FileLocation
 from seamark.core.secrets import is_sensitive, mask_value
 from seamark.errors import SpecError
+from seamark.specs.document import Document, build_spec_error
 from seamark.specs.keys import FOLDER_KEYS, STATES, check_keys
-from seamark.specs.nodes import Document, MappingNode, Node, ScalarNode, build_spec_error
 
 
 def build_connector(
     name: str, config: dict[str, str], *, place: FileLocation, cluster: str | None, state: str
 ) -> DesiredConnector:
-    """The desired connector. `name` is taken out of the config; it must not be another one there."""
+    """Build the declared connector. `name` is removed from the config, where it must not differ."""
     named = config.pop("name", name)
     if named != name:
         raise build_spec_error(
@@ -32,51 +33,51 @@ def build_connector(
 
 
 def check_name(name: str, place: FileLocation) -> str:
-    """The name, which must not be empty."""
+    """Return the name. Raises if it is empty."""
     if not name:
         raise build_spec_error(place, "the name is empty", hint="give the connector a name")
     return name
 
 
 def check_state(state: str, place: FileLocation) -> str:
-    """The state in Connect's own spelling."""
+    """Return the state as Connect writes it."""
     if state and state.lower() not in STATES:
         raise build_spec_error(place, "the state is not one of Connect's", hint=f"write one of {', '.join(STATES)}")
     return state.upper()
 
 
-# Connect's own `${provider:path:key}` is left alone. A literal `${{` is written `$${{`, a literal `$${{` is `$$${{`,
-# and so on: one dollar more than what shall come out.
+# Connect's own `${provider:path:key}` is not changed. A literal `${{` is written `$${{`, a literal `$${{` is `$$${{`,
+# and so on: one dollar more than in the result.
 
 MARK = "${{"
 _MARK = re.compile(r"(?<!\$)(\$+)\{\{")
-# The look-behind lets each run of dollars be tried once: a hostile text costs linear time.
+# With the look-behind, each run of dollars is tried once: a hostile text takes linear time.
 _SLOT = re.compile(r"(?<!\$)(\$+)\{\{(?: *(each|env)\.([\w.-]+) *\}\})?")
 
 
 def escape_marks(text: str) -> str:
-    """The text as it must be written, so that filling it gives the text itself."""
+    """Escape a text so that filling it returns the text itself."""
     return _MARK.sub(r"$\1{{", text) if MARK in text else text
 
 
 def has_slots(text: str) -> bool:
-    """Whether filling may change the text."""
+    """Return whether filling may change the text."""
     return any(len(found[1]) == 1 for found in _MARK.finditer(text))
 
 
 @dataclass(frozen=True, slots=True)
 class Filler:
-    """The values at hand: the environment, and those of one row of `each` where there is one."""
+    """The available values: the environment, and those of one row of `each` if there is one."""
 
     environ: Mapping[str, str] = field(repr=False)
     row: Mapping[str, str] | None = field(default=None, repr=False)
 
     def with_row(self, row: Mapping[str, str]) -> Filler:
-        """The same environment with the values of a row."""
+        """Return the same environment with the values of a row."""
         return replace(self, row=row)
 
     def fill(self, scalar: ScalarNode, document: Document) -> str:
-        """The text with every slot filled. What is filled in is not looked at again."""
+        """Return the text with every slot filled. Inserted values are not filled again."""
         if MARK not in scalar.text:
             return scalar.text
         parts: list[str] = []
@@ -85,7 +86,7 @@ class Filler:
             parts.append(scalar.text[position : found.start()])
             position = found.end()
             if len(found[1]) > 1:
-                # Escaped: one dollar less, and whatever stands between the braces as it is.
+                # Escaped: one dollar less, and the text between the braces unchanged.
                 parts.append(found[0][1:])
             else:
                 parts.append(self._look_up(found, _Spot(scalar, document, number)))
@@ -123,7 +124,7 @@ class Filler:
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """The slot that is being filled: the how-manieth of which text."""
+    """The slot that is being filled: its index and its text."""
 
     scalar: ScalarNode
     document: Document
@@ -140,7 +141,7 @@ _FILE_REFERENCE = "secret://file/"
 
 
 class ConfigLeaf(NamedTuple):
-    """One config value and the file it stands in."""
+    """One config value and its file."""
 
     scalar: ScalarNode
     document: Document
@@ -151,14 +152,14 @@ Layer = dict[str, ConfigLeaf]
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the connectors of a folder or a file have in common."""
+    """What the connectors of a folder or a file share."""
 
     defaults: Layer = field(default_factory=dict)
     bases: Mapping[str, Layer] = field(default_factory=dict)
     cluster: ConfigLeaf | None = None
 
     def extend(self, root: MappingNode, document: Document) -> Shared:
-        """This, and below it what `defaults`, `bases` and `cluster` of a nearer file say."""
+        """Return this, overridden by `defaults`, `bases` and `cluster` of a nearer file."""
         defaults, bases, cluster = self.defaults, dict(self.bases), self.cluster
         if "defaults" in root.entries:
             defaults = {**defaults, **build_layer(root.entries["defaults"][1], document, what="defaults")}
@@ -170,7 +171,7 @@ class Shared:
 
 
 def read_folder(root: Node | None, document: Document, *, above: Shared) -> tuple[Shared, ScalarNode | None]:
-    """What a `_defaults.yaml` says, and the spec's id if it names one."""
+    """Read a `_defaults.yaml`, and the spec's ID if it names one."""
     if root is None:
         return above, None
     table = require_table(root, document, what=document.file)
@@ -180,7 +181,7 @@ def read_folder(root: Node | None, document: Document, *, above: Shared) -> tupl
 
 
 def build_layer(node: Node, document: Document, *, what: str) -> Layer:
-    """A table of config keys. Values must be single texts."""
+    """Read a table of config keys. Values must be scalars."""
     if isinstance(node, ScalarNode) and node.is_null:
         return {}
     table = require_table(node, document, what=what)
@@ -201,7 +202,7 @@ def build_layer(node: Node, document: Document, *, what: str) -> Layer:
 
 
 def fill_layers(*layers: Layer, filler: Filler) -> dict[str, str]:
-    """The config: all layers over each other, filled in, without what a null took out."""
+    """Return the config: all layers merged and filled, without the keys that a null removes."""
     merged: Layer = {}
     for layer in layers:
         merged.update(layer)
@@ -218,7 +219,7 @@ def fill_layers(*layers: Layer, filler: Filler) -> dict[str, str]:
 
 
 def settle_reference(text: str, folder: str) -> str:
-    """A reference to a file made whole: a relative path starts at the file it stands in."""
+    """Resolve a reference to a file: a relative path is relative to the file that contains it."""
     if not folder or not text.startswith(_FILE_REFERENCE):
         return text
     path = text.removeprefix(_FILE_REFERENCE)
@@ -226,14 +227,14 @@ def settle_reference(text: str, folder: str) -> str:
 
 
 def require_table(node: Node, document: Document, *, what: str) -> MappingNode:
-    """The node as a table, or an error that says what should be one."""
+    """Return the node as a table. Raises with the name of what should be one."""
     if not isinstance(node, MappingNode):
         raise document.error(node, f"{what} must be a table of keys and values")
     return node
 
 
 def require_text(node: Node, document: Document, *, what: str) -> ScalarNode:
-    """The node as a text that is not empty, or an error."""
+    """Return the node as a non-empty text. Raises otherwise."""
     if not isinstance(node, ScalarNode) or not node.text or node.is_null:
         raise document.error(node, f"{what} must be a text")
     return node

@@ -1,4 +1,4 @@
-"""Loading a spec: find the files, read each by its kind, and refuse what is defined twice."""
+"""Load a spec: find the files, read each by its type, and reject duplicate definitions."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from pathlib import Path
 from typing import Any
 
 from seamark.connectors.config import DesiredConnector
+from seamark.context.yaml import parse_yaml
 from seamark.core.files import FileLocation
 from seamark.errors import SpecError, UsageError
+from seamark.specs.document import Document, build_spec_error
 from seamark.specs.files import FoundFile, build_spec_id, find_files, find_top
 from seamark.specs.keys import DEFAULTS_FILE, list_sections
 from seamark.specs.layers import Filler, Shared, read_folder
 from seamark.specs.model import Contents, Definition, Spec
-from seamark.specs.nodes import Document, build_spec_error
 from seamark.specs.plain_files import read_json_file, read_properties_file
-from seamark.specs.yaml import parse_yaml
 from seamark.specs.yaml_file import read_yaml_file
 
-# Ten thousand connectors of fifty keys in one file have some 20 MB.
+# 10,000 connectors of 50 keys in one file take about 20 MB.
 _MAX_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A spec with the places of its parts, for those who change files."""
+    """A spec with the locations of its parts, for code that changes files."""
 
     spec: Spec
     definitions: tuple[Definition, ...] = ()
 
 
 def load_spec(paths: Sequence[Path], *, environ: Mapping[str, str], allow_python: bool = False) -> Spec:
-    """What the files and folders say should be.
+    """Load the declarations in files and folders.
 
     Raises:
-        SpecError: a file can't be used; the cause has file, line and column.
-        UsageError: there is a program among the files, and `allow_python` is not given.
+        SpecError: A file is invalid; the cause has file, line and column.
+        UsageError: One of the files is a program, and `allow_python` is not set.
     """
     loader = _Loader(environ, allow_python=allow_python, read=_read_bytes)
     return _load(paths, loader, keep=lambda _: None)
@@ -52,10 +52,10 @@ def load_definitions(
     read: Callable[[Path], bytes] | None = None,
     top: Path | None = None,
 ) -> Loaded:
-    """Like `load_spec`, with the place of every part.
+    """Load a spec like `load_spec`, with the location of every part.
 
-    `read` may give other bytes than the disk has. `top` is the folder that was named, where a single file of it is
-    loaded as it would be with all others.
+    `read` may return other bytes than those on disk. `top` is the folder that was named, so that a single file of it is
+    loaded in the same way as together with all others.
     """
     loader = _Loader(environ, allow_python=allow_python, read=read or _read_bytes)
     definitions: list[Definition] = []
@@ -64,7 +64,7 @@ def load_definitions(
 
 
 def read_shared(folder: Path, *, top: Path, environ: Mapping[str, str]) -> Shared:
-    """What a file in the folder would inherit, if `top` were loaded. The folder need not be there yet."""
+    """Return what a file in the folder would inherit if `top` were loaded. The folder need not exist yet."""
     loader = _Loader(environ, allow_python=False, read=_read_bytes)
     return loader.read_shared(folder.resolve(), find_top(top))
 
@@ -76,7 +76,7 @@ def _load(
     keep: Callable[[tuple[Definition, ...]], None],
     top: Path | None = None,
 ) -> Spec:
-    """The spec. `keep` gets the definitions of each file: their trees are ten times as large as the spec itself."""
+    """Load the spec. `keep` gets the definitions of each file: their trees are ten times as large as the spec."""
     found = find_files(paths, top=top)
     loader.refuse_programs(found)
     connectors: list[DesiredConnector] = []
@@ -105,7 +105,7 @@ class _Loader:
     names: dict[Path, str] = field(default_factory=dict)
 
     def refuse_programs(self, files: Iterable[FoundFile]) -> None:
-        """Refuse programs before anything is run, unless they are allowed."""
+        """Raise for programs before anything is run, unless they are allowed."""
         programs = [str(file.path) for file in files if file.path.suffix.lower() == ".py"]
         if programs and not self.allow_python:
             raise UsageError(
@@ -116,7 +116,7 @@ class _Loader:
             )
 
     def read_file(self, file: FoundFile) -> Contents:
-        """Everything one file defines."""
+        """Read everything that one file defines."""
         shared = self.read_shared(file.folder, file.top)
         suffix = file.path.suffix.lower()
         if suffix == ".py":
@@ -131,14 +131,14 @@ class _Loader:
         return reader(document, cluster=cluster)
 
     def read_names(self, paths: Iterable[Path]) -> dict[Path, str]:
-        """The names that the given folders have for themselves."""
+        """Read the names that the given folders define for themselves."""
         for path in paths:
             if path.is_dir():
                 self.read_shared(path.resolve(), path.resolve())
         return self.names
 
     def read_shared(self, folder: Path, top: Path) -> Shared:
-        """What the folder and those above it say, up to `top`. Each `_defaults.yaml` is read once."""
+        """Return what the folder and its parents define, up to `top`. Each `_defaults.yaml` is read once."""
         known = self.folders.get((folder, top))
         if known is not None:
             return known
@@ -170,7 +170,7 @@ class _Loader:
         try:
             text = data.decode(encoding)
         except UnicodeDecodeError as error:
-            # Java's own loader takes properties as Latin-1, where every byte has a meaning.
+            # Java's own loader reads properties as Latin-1, in which every byte is valid.
             text, encoding = data.decode("latin-1"), "latin-1"
             if not latin:
                 problem = "it is not text in UTF-8"
@@ -186,7 +186,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _show(path: Path) -> str:
-    """A path as people know it: from where they are, if it is below."""
+    """Return a path for display: relative to the current folder if it is below."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
@@ -208,18 +208,18 @@ def _refuse_twice(connectors: Sequence[DesiredConnector], sections: Mapping[str,
 
 
 SpecSource = Spec | str | Path | Sequence[str | Path]
-"""What a plan is made from: a spec, a file or folder, or several of them."""
+"""The input of a plan: a spec, a file or folder, or several of them."""
 
 
 def read_spec(what: SpecSource, *, allow_python: bool = False) -> Spec:
-    """The spec itself, or what the files say."""
+    """Return the spec itself, or load it from files."""
     if isinstance(what, Spec):
         return what
     return load_spec(_build_paths(what), environ=os.environ, allow_python=allow_python)
 
 
 def build_title(verb: str, what: SpecSource) -> str:
-    """The title of the plan, by which the journal's reader knows it."""
+    """Build the title of the plan, which the journal shows."""
     named = f"spec {what.id}" if isinstance(what, Spec) else ", ".join(str(path) for path in _build_paths(what))
     return f"{verb} {named}"
 

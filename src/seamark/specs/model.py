@@ -1,4 +1,4 @@
-"""What a running fleet changes in the files that describe it."""
+"""Values of spec files: declarations with their locations, and what a pull changes in the files."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from enum import StrEnum
 from typing import Any
 
 from seamark.connectors.config import DesiredConnector
+from seamark.context.yaml import MappingNode
 from seamark.errors import SeamarkError
+from seamark.specs.document import Document
 from seamark.specs.layers import Layer
-from seamark.specs.nodes import Document, MappingNode
 
 
 class Maker(StrEnum):
-    """How a connector was written."""
+    """How a connector was declared."""
 
     YAML = "yaml"
     EACH = "each"
@@ -25,10 +26,10 @@ class Maker(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A connector, and where its parts stand.
+    """A connector, and the locations of its parts.
 
-    `entry` is the table that has its name and config; `own` are the config keys that stand there, `inherited` those it
-    gets from elsewhere. Both are empty where the file can't be changed.
+    `entry` is the table with its name and config; `own` are the config keys in it, `inherited` those from elsewhere.
+    Both are empty if the file can't be changed.
     """
 
     connector: DesiredConnector
@@ -49,7 +50,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class PulledFile:
-    """One file as it shall be. `before` is None where it is new. `owners` are the connectors it is changed for."""
+    """The new content of one file. `before` is None if it is new. `owners` are the connectors that cause the change."""
 
     path: str
     after: str = field(repr=False)
@@ -57,7 +58,7 @@ class PulledFile:
     owners: tuple[str, ...] = ()
     encoding: str = "utf-8"
     diff: str = field(default="", repr=False)
-    """The change for people to read, without secrets."""
+    """The change for display, without secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class SkippedConnector:
 
 @dataclass(frozen=True, slots=True)
 class PulledSecret:
-    """A secret that is not written into a file: a reference stands for it. `words` say what is to do."""
+    """A secret that is not written to a file, but replaced by a reference. `words` describe what the user has to do."""
 
     owner: str
     key: str
@@ -97,10 +98,10 @@ class Pull:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """Everything that some files say should be.
+    """Everything that some files declare.
 
-    `id` tells this spec from all others, on every machine that has a copy of it: what a former apply of it made is
-    known by that. `sections` has what the kinds declare that read their sections themselves (`SectionKind`).
+    `id` distinguishes this spec from all others, on every machine that has a copy of it: it identifies what a previous
+    apply created. `sections` has the declarations of the kinds that read their sections themselves (`SectionKind`).
     """
 
     id: str

@@ -1,16 +1,16 @@
-"""Which connectors a spec has made, known from the journal alone.
+"""Determine from the journal which connectors a spec has created.
 
-A plan that came from a spec carries the field `spec`:
+A plan from a spec has the field `spec`:
 
     id      the spec
-    base    the newest change of this spec when the plan was made, "" where there was none or nobody could tell
-    owned   CLUSTER/NAME of what the spec had made by then, each with the change that last created or changed it;
-            and NOUN/NAME of what it had made of other kinds, such as pipeline/NAME
-    back    in an undo: who had the connectors before the change that is taken back
-    clusters  the identity of each Connect cluster in `owned`: contexts of others may have the name for another one
+    base    the newest change of this spec when the plan was created, "" if there was none or it was unknown
+    owned   CLUSTER/NAME of what the spec had created by then, each with the change that last created or changed it;
+            and NOUN/NAME of what it had created of other kinds, such as pipeline/NAME
+    back    in an undo: the owners of the connectors before the change that is undone
+    clusters  the identity of each Connect cluster in `owned`: other contexts may use the name for another one
 
-So the newest change of a spec tells nearly everything. Those between its base and itself are read too, which happens
-only where a plan was saved and others were applied before it.
+The newest change of a spec therefore has nearly all the information. The changes between its base and itself are read,
+too; there are some only if a plan was saved and others were applied before it.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from seamark.changes.step import STEPS, Intent
 from seamark.core.refs import parse_owner
 from seamark.errors import FormatVersionError, SeamarkError
 
-# A spec in daily use is among the newest changes. Where it is not, the whole journal is looked through. A change of a
-# large fleet has a megabyte: fifty of them are read within a second or two.
+# A spec in daily use is among the newest changes. If it is not, the whole journal is read. A change of a large fleet
+# has a megabyte: 50 of them are read within a second or two.
 _NEWEST_HEADS = 50
 
 
 class ClusterNames(Protocol):
-    """The Connect clusters of a context, and which clusters they are."""
+    """The Connect clusters of a context, and their identities."""
 
     @property
     def names(self) -> tuple[str, ...]: ...
 
     def identify(self, name: str) -> ConnectIdentity | None:
-        """Return the identity of a cluster; None where it can't be determined."""
+        """Return the identity of a Connect cluster; None if it can't be determined."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """One change of a spec, read: what it did to the config of each connector, by CLUSTER/NAME."""
+    """One change of a spec: what it did to the config of each connector, by CLUSTER/NAME."""
 
     id: str
     past: ChangeHistory
@@ -62,9 +62,9 @@ class _Change:
 
 @dataclass(slots=True)
 class SpecOwnership:
-    """What one spec owns, and what others do. Everything is read when it is asked for, and once.
+    """What one spec owns, and what others own. Everything is read on demand, and once.
 
-    `trouble` says why the journal could not be read, "" where it could.
+    `trouble` is why the journal could not be read, "" if it could.
     """
 
     spec: str
@@ -77,11 +77,11 @@ class SpecOwnership:
     _others: dict[str, SpecClaim] | None = None
     _names: ClusterNames | None = field(default=None, repr=False)
     _own_clusters: dict[str, ConnectIdentity | None] = field(default_factory=dict, repr=False)
-    # Identities of clusters that this context doesn't have under that name.
+    # Identities of Connect clusters that this context doesn't have under that name.
     _known: dict[str, ConnectIdentity] = field(default_factory=dict, repr=False)
 
     def others(self) -> Mapping[str, SpecClaim]:
-        """By CLUSTER/NAME, the other spec that created or changed it last, where that was after this one did."""
+        """Return, by CLUSTER/NAME, the other spec that last created or changed it, if that was after this one did."""
         if self._others is None:
             self._others = {}
             try:
@@ -93,7 +93,7 @@ class SpecOwnership:
         return self._others
 
     def read_applied(self, owners: Iterable[str]) -> dict[str, Any]:
-        """The images of configs that this spec applied last, by owner. What the journal does not tell is left out."""
+        """Return the images of configs that this spec applied last, by owner. What the journal lacks is omitted."""
         images: dict[str, Any] = {}
         try:
             for owner in owners:
@@ -108,7 +108,7 @@ class SpecOwnership:
         return images
 
     def build_field(self, owned: Mapping[str, str]) -> dict[str, Any]:
-        """The field `spec` of a plan that is made now."""
+        """Build the field `spec` of a plan that is created now."""
         clusters = {parse_owner(owner).cluster for owner in owned if is_connector_owner(owner)} - {""}
         found = {name: self._identify(name) or self._known.get(name) for name in sorted(clusters)}
         return {
@@ -128,7 +128,8 @@ class SpecOwnership:
     def _localize(self, owner: str, clusters: Mapping[str, ConnectIdentity]) -> str:
         """Return the name of a plan's owner in this context.
 
-        One of a cluster that this context doesn't have gets a name that no connector of the context can have.
+        An owner in a Connect cluster that this context doesn't have gets a name that no connector of the context can
+        have.
         """
         ref = parse_owner(owner)
         wanted = clusters.get(ref.cluster)
@@ -138,7 +139,7 @@ class SpecOwnership:
             own = self._identify(name)
             if own is not None and wanted.matches(own):
                 return f"{name}/{ref.name}"
-        # Where it can't be asked what the cluster of that name is, nothing is planned for it either.
+        # If the identity of the Connect cluster of that name is unknown, nothing is planned for it either.
         is_other = ref.cluster in self._names.names and self._identify(ref.cluster) is not None
         cluster = f"{ref.cluster}@{wanted.group or wanted.kafka_cluster_id}" if is_other else ref.cluster
         self._known[cluster] = wanted
@@ -149,13 +150,13 @@ class SpecOwnership:
         for spec in sorted({head.spec for head in self._heads if head.spec} - {self.spec}):
             owned = self._fold([head for head in self._heads if head.spec == spec])
             for owner, change in owned.items():
-                # Ids are in the order of time: who came last has it.
+                # IDs are in the order of time: the last spec owns it.
                 if change > max(self.own.get(owner, ""), found[owner].change if owner in found else ""):
                     found[owner] = SpecClaim(spec, change)
         return found
 
     def _take_own(self, heads: tuple[Head, ...], *, is_all: bool) -> bool:
-        """Fold the heads of this spec, newest first. False where more heads are needed to tell."""
+        """Process the heads of this spec, newest first. Return False if more heads are needed."""
         self._heads = heads
         mine = [head for head in heads if head.spec == self.spec]
         if not is_all:
@@ -167,7 +168,7 @@ class SpecOwnership:
         return True
 
     def _fold(self, heads: Sequence[Head]) -> dict[str, str]:
-        """What a spec owns, told from its changes, the newest first."""
+        """Return what a spec owns, from its changes, newest first."""
         if not heads:
             return {}
         newest = self._read_change(heads[0].change)
@@ -204,7 +205,7 @@ def _read_clusters(plan: Plan) -> dict[str, ConnectIdentity]:
 
 
 def read_claims(spec: str, journal: Callable[[], JournalPort], names: ClusterNames | None = None) -> SpecOwnership:
-    """What this spec owns. A journal that can't be read is told in `trouble`: a plan can be made without it."""
+    """Read what this spec owns. If the journal can't be read, `trouble` has the reason: planning is still possible."""
     try:
         opened = journal()
         claims = SpecOwnership(spec, opened, _names=names)
@@ -212,7 +213,7 @@ def read_claims(spec: str, journal: Callable[[], JournalPort], names: ClusterNam
         if not claims._take_own(heads, is_all=len(heads) < _NEWEST_HEADS):  # noqa: SLF001 - the one function that builds it
             claims._take_own(opened.heads(), is_all=True)  # noqa: SLF001
     except FormatVersionError:
-        # A newer seamark may have changed what this spec owns.
+        # A newer seamark version may have changed what this spec owns.
         raise
     except SeamarkError as error:
         return SpecOwnership(spec, trouble=error.message, _names=names)
@@ -220,17 +221,17 @@ def read_claims(spec: str, journal: Callable[[], JournalPort], names: ClusterNam
 
 
 def read_owned(plan: Plan) -> dict[str, str]:
-    """What the plan's spec owned when it was made."""
+    """Return what the plan's spec owned when the plan was created."""
     owned = plan.spec.get("owned", {})
     return {str(owner): str(change) for owner, change in owned.items()} if isinstance(owned, Mapping) else {}
 
 
 def _fold_acts(owned: Mapping[str, str], change: _Change) -> dict[str, str]:
-    """What a spec owns after one more of its changes."""
+    """Return what a spec owns after one more of its changes."""
     after = dict(owned)
     for owner, intents in change.acts.items():
         if intents[0].before == intents[-1].after:
-            # It was put back: nothing came of it.
+            # It was rolled back, so it had no effect.
             continue
         holder = None if intents[-1].after is None else change.id
         former = change.back.get(owner) if change.back is not None else holder
@@ -242,13 +243,13 @@ def _fold_acts(owned: Mapping[str, str], change: _Change) -> dict[str, str]:
 
 
 def build_undo_field(entries: Sequence[Entry], claims: SpecOwnership, owners: Iterable[str]) -> dict[str, Any]:
-    """The field `spec` of the plan that takes a change back: what it touched is again whose it was."""
+    """Build the field `spec` of an undo plan: what the change touched gets its previous owner again."""
     before = read_owned(read_plan(entries))
     return {**claims.build_field(claims.own), "back": {owner: before.get(owner) for owner in sorted(owners)}}
 
 
 def refresh_spec(plan: Plan, journal: Callable[[], JournalPort], names: ClusterNames | None = None) -> Plan:
-    """A saved plan with what its spec owns by now: the journal's word counts, not that of a file."""
+    """Return a saved plan with what its spec owns now: the journal counts, not the file."""
     if not plan.spec:
         return plan
     claims = read_claims(str(plan.spec.get("id", "")), journal, names)
@@ -258,5 +259,5 @@ def refresh_spec(plan: Plan, journal: Callable[[], JournalPort], names: ClusterN
 
 
 def find_owners(plan: Plan) -> tuple[str, ...]:
-    """CLUSTER/NAME of every connector whose config a plan changes, and pipeline/NAME of every pipeline."""
+    """Return CLUSTER/NAME of every connector whose config a plan changes, and pipeline/NAME of every pipeline."""
     return tuple(dict.fromkeys(_find_owner(step) for step in plan.steps if STEPS[step.kind].declares))

@@ -1,4 +1,4 @@
-"""JSON as a tree of texts with their places. Numbers stay as they are spelled, as Connect keeps them."""
+"""Read JSON and properties files as trees of texts with their locations. Numbers keep their notation, as in Connect."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator
 
 from seamark.context.properties import MalformedEscapeError, parse_properties
+from seamark.context.yaml import MAX_DEPTH, MappingNode, Node, ScalarNode, SequenceNode
 from seamark.core.files import FileLocation
 from seamark.errors import SpecError
+from seamark.specs.document import Document, build_spec_error
 from seamark.specs.layers import ConfigLeaf, Layer, build_connector, check_name, check_state, settle_reference
 from seamark.specs.model import Contents, Definition, Maker
-from seamark.specs.nodes import MAX_DEPTH, Document, MappingNode, Node, ScalarNode, SequenceNode, build_spec_error
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _STRING = re.compile(r'"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)"')
@@ -19,7 +20,7 @@ _WORD = re.compile(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|tru
 
 
 def parse_json(document: Document) -> Node:
-    """The only value of the text. A key that stands twice is an error: nobody knows which one is meant."""
+    """Parse the single value of the text. A duplicate key is an error, because its meaning is ambiguous."""
     return _Parser(document).parse()
 
 
@@ -38,7 +39,7 @@ class _Parser:
         return node
 
     def _skip(self) -> str:
-        """Go to the next character that counts, and give it; empty at the end."""
+        """Skip to the next significant character and return it; empty at the end."""
         found = _SPACE.match(self._text, self._position)
         self._position = found.end() if found else self._position
         return self._text[self._position : self._position + 1]
@@ -118,7 +119,7 @@ _TOLD = frozenset({"tasks", "type"})
 
 
 def read_json_file(document: Document, *, cluster: str | None) -> Contents:
-    """Every connector of the file. Nothing is filled in, and no defaults count: it is what Connect gets."""
+    """Read every connector of the file. Nothing is filled in, and no defaults apply: Connect gets it as it is."""
     root = parse_json(document)
     parts = root.nodes if isinstance(root, SequenceNode) else (root,)
     return Contents(tuple(_build(part, document, cluster=cluster) for part in parts))
@@ -180,7 +181,7 @@ def _read_config(config: MappingNode, document: Document) -> Iterator[tuple[str,
 
 
 def read_properties_file(document: Document, *, cluster: str | None) -> Contents:
-    """The connector of the file. As for Java, the last one counts of a key that stands twice."""
+    """Read the connector of the file. As in Java, the last value of a duplicate key is used."""
     malformed: SpecError | None = None
     try:
         found = {entry.key: entry for entry in parse_properties(document.text)}
@@ -198,7 +199,7 @@ def read_properties_file(document: Document, *, cluster: str | None) -> Contents
             "this is no connector: it has no name",
             hint="add name=…; to leave the file out, begin its name with _",
         )
-    # Lines stand in place of offsets: such a file is changed by whole lines.
+    # Lines replace offsets here: such a file is changed by whole lines.
     own: Layer = {
         key: ConfigLeaf(ScalarNode(entry.value, entry.line, entry.last_line), document) for key, entry in found.items()
     }

@@ -1,4 +1,4 @@
-"""The plan from a spec: each kind plans its section; here the sections become one plan."""
+"""Plan from a spec: each kind plans its section, and the sections become one plan."""
 
 from __future__ import annotations
 
@@ -12,23 +12,27 @@ from seamark.changes.plan import PlannedChange
 from seamark.changes.planner import Planner
 from seamark.changes.spec_kind import SectionPlan, SectionRequest, SpecKind
 from seamark.changes.timing import plan_patiently
+from seamark.connectors.config import DesiredConnector
+from seamark.connectors.spec import check_connectors
 from seamark.errors import UsageError
 from seamark.report.words import render_names
 from seamark.specs.keys import list_kinds
+from seamark.specs.load import SpecSource, build_title, read_spec
 from seamark.specs.model import Spec
 from seamark.specs.ownership import ClusterNames, SpecOwnership, read_claims
 
 if TYPE_CHECKING:
     from seamark.context import Context
 
-# A rebalance, a restart and the first connection of a task; a database that does not answer is given up by then too.
+# Time for a rebalance, a restart and the first connection of a task; a database that does not respond has timed out by
+# then, too.
 WAIT_SECONDS = 60.0
 
 _Parts = Mapping[SpecKind[Any], SectionPlan]
 
 
 class SpecPlans:
-    """Builds plans from specs. Everything is read, nothing is changed."""
+    """Builds plans from specs. It reads, and changes nothing."""
 
     def __init__(
         self,
@@ -47,22 +51,24 @@ class SpecPlans:
 
     def plan(
         self,
-        spec: Spec,
+        what: SpecSource,
         *,
-        title: str,
         prune: bool = False,
         names: Sequence[str] = (),
         adopt: bool = False,
+        allow_python: bool = False,
         validate: bool = True,
         wait_seconds: float = WAIT_SECONDS,
     ) -> PlannedChange:
         """Return the plan from what runs to what the spec declares.
 
         Raises:
-            SpecError, UsageError: a declaration can't be applied in this context.
-            RefusedError: another spec has a resource of these, or a policy or a plugin says no.
-            UnreachableError: a cluster did not answer.
+            SpecError, UsageError: A declaration can't be applied in this context.
+            RefusedError: Another spec owns one of these resources, or a policy or a plugin rejects it.
+            UnreachableError: A Connect cluster or the brokers did not respond.
         """
+        spec = _read(what, self._context, allow_python=allow_python)
+        title = build_title("apply", what)
 
         def build() -> PlannedChange:
             check_sections(spec, self._context)
@@ -83,13 +89,17 @@ class SpecPlans:
 
         return plan_patiently(build, self._clock)
 
-    def destroy(self, spec: Spec, *, title: str, names: Sequence[str] = (), adopt: bool = False) -> PlannedChange:
-        """Return the plan that deletes every connector of the spec that is there.
+    def destroy(
+        self, what: SpecSource, *, names: Sequence[str] = (), adopt: bool = False, allow_python: bool = False
+    ) -> PlannedChange:
+        """Return the plan that deletes every existing connector of the spec.
 
         Raises:
-            UsageError: the spec declares no connector.
-            RefusedError: another spec has one of them.
+            UsageError: The spec declares no connector.
+            RefusedError: Another spec owns one of them.
         """
+        spec = _read(what, self._context, allow_python=allow_python)
+        title = build_title("destroy", what)
 
         def build() -> PlannedChange:
             claims = read_claims(spec.id, self._journal, self._names)
@@ -130,12 +140,30 @@ class SpecPlans:
         )
 
 
-def check_sections(spec: Spec, context: Context) -> None:
-    """Check what all kinds declare, without a server.
+def check_spec(
+    what: SpecSource, context: Context, *, names: Sequence[str] = (), allow_python: bool = False
+) -> tuple[DesiredConnector, ...]:
+    """Return the connectors that a spec declares, checked against the policy. No server is asked.
 
     Raises:
-        UsageError: no kind has a section of that name, or a Connect cluster has the name of a kind.
-        SpecError: a declaration can't be applied in this context.
+        SpecError, UsageError: A declaration can't be applied in this context.
+        RefusedError: A config violates the policy.
+    """
+    spec = _read(what, context, allow_python=allow_python)
+    check_sections(spec, context)
+    return check_connectors(spec.connectors, context, names=names)
+
+
+def _read(what: SpecSource, context: Context, *, allow_python: bool) -> Spec:
+    return read_spec(what, allow_python=allow_python or context.policy.python)
+
+
+def check_sections(spec: Spec, context: Context) -> None:
+    """Check the declarations of all kinds, without a server.
+
+    Raises:
+        UsageError: No kind has a section of that name, or a Connect cluster has the name of a kind.
+        SpecError: A declaration can't be applied in this context.
     """
     kinds = list_kinds()
     if unknown := sorted(spec.sections.keys() - {kind.section for kind in kinds}):
@@ -154,12 +182,12 @@ def check_sections(spec: Spec, context: Context) -> None:
 
 
 def _list_in_order_of_reading() -> list[SpecKind[Any]]:
-    """Return the kinds, those that take names first: a wrong name is reported before anything else is read."""
+    """Return the kinds, those that accept names first: a wrong name is reported before anything else is read."""
     return sorted(list_kinds(), key=lambda kind: not kind.takes_names)
 
 
 def _plan_section(kind: SpecKind[Any], spec: Spec, request: SectionRequest) -> SectionPlan:
-    """Plan one section. A plan by names leaves the kinds alone that take none, with a note."""
+    """Plan one section. A plan by names skips the kinds that accept none, with a note."""
     wanted = spec.find(kind.section)
     if kind.takes_names or not request.names:
         return kind.plan(wanted, request)

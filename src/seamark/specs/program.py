@@ -1,4 +1,4 @@
-"""What a spec program uses: `connector(…)`, `topic(…)` and `env`.
+"""The functions and values of a spec program: `connector(…)`, `topic(…)` and `env`.
 
 from seamark.specs import connector
 
@@ -18,8 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from seamark.context.yaml import ScalarNode
 from seamark.core.files import FileLocation
 from seamark.errors import SpecError
+from seamark.specs.document import Document, build_spec_error
 from seamark.specs.keys import list_sections
 from seamark.specs.layers import (
     ConfigLeaf,
@@ -33,13 +35,12 @@ from seamark.specs.layers import (
     fill_layers,
 )
 from seamark.specs.model import Contents, Definition, Maker
-from seamark.specs.nodes import Document, ScalarNode, build_spec_error
 from seamark.specs.sandbox import isolate, run_program
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Something that a program wants to be there. `line` is where it was made."""
+    """A resource that a program declares. `line` is where it was declared."""
 
     kind: str
     name: str
@@ -47,7 +48,7 @@ class Resource:
     line: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON takes it."""
+        """Return the resource as JSON data."""
         return {"kind": self.kind, "name": self.name, "line": self.line, **self.fields}
 
 
@@ -59,7 +60,7 @@ def connector(
     cluster: str | None = None,
     state: str | None = None,
 ) -> Resource:
-    """A connector that should be. None as a value takes out a key that the base or the defaults have."""
+    """Declare a connector. None as a value removes a key that the base or the defaults have."""
     fields = {
         "config": _build_config(config, what=f"connector {name}"),
         "base": _check_text(base, "base"),
@@ -76,9 +77,9 @@ def topic(
     replication: int | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> Resource:
-    """A topic that should be. What is None is left to the broker, or as it is."""
+    """Declare a topic. A value of None is left to the broker, or stays unchanged."""
     for what, number in (("partitions", partitions), ("replication", replication)):
-        # Untyped callers give what they like.
+        # Untyped callers may pass any value.
         given: Any = number
         if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 1):
             raise ValueError(f"{what} of topic {name} must be a whole number above 0")
@@ -91,7 +92,7 @@ def topic(
 
 
 class SpecEnvironment:
-    """The environment variables at hand, without those that look like secrets."""
+    """The available environment variables, without those that look like secrets."""
 
     def __init__(self, values: Mapping[str, str], *, withheld: Sequence[str] = ()) -> None:
         self._values = dict(values)
@@ -111,11 +112,11 @@ class SpecEnvironment:
         return iter(self._values)
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """The variable, or `default` where it is not set."""
+        """Return the variable, or `default` if it is not set."""
         return self[name] if name in self._values or name in self._withheld else default
 
     def list(self, name: str, default: Sequence[str] | None = None) -> list[str]:
-        """The parts of a variable such as `SHARDS=a,b,c`."""
+        """Return the parts of a variable such as `SHARDS=a,b,c`."""
         if default is not None and name not in self._values and name not in self._withheld:
             return [*default]
         return [part.strip() for part in self[name].split(",") if part.strip()]
@@ -156,34 +157,35 @@ def _check_name(name: Any) -> str:
 
 
 def _find_line() -> int:
-    """The line that called connector() or topic(); 0 outside of a spec program."""
-    frame = sys._getframe(2)  # noqa: SLF001 - nothing public tells the caller as cheaply
+    """Return the line that called connector() or topic(); 0 outside of a spec program."""
+    frame = sys._getframe(2)  # noqa: SLF001 - no public function finds the caller as cheaply
     return frame.f_lineno if frame.f_globals.get("__name__") == "seamark_spec" else 0
 
 
-# What to run comes by standard input, what it gave goes to a pipe of its own, so the program may print as it likes.
+# The program to run comes through standard input, and its result goes to a separate pipe, so that the program may
+# print.
 
 MODULE = "seamark_spec"
-"""The name under which a program runs."""
+"""The module name under which a program runs."""
 
 _OURS = str(Path(__file__).parent)
 
 
 def main() -> None:
-    """Run the program and send what it gave, or why it failed."""
+    """Run the program and send its result, or why it failed."""
     descriptor = int(sys.argv[1])
-    # The program's own children must not keep the pipe open.
+    # The program's own child processes must not keep the pipe open.
     os.set_inheritable(descriptor, False)
     order = json.load(sys.stdin)
     refusal = isolate(os.getppid(), order["withheld"])
     if refusal:
         _send(descriptor, {"refused": refusal})
         return
-    # At the end of the path: a file beside the program can be imported, and can't stand in for a library.
+    # At the end of the path: a file beside the program can be imported, but can't replace a library.
     sys.path.append(str(Path(order["path"]).parent))
     try:
         answer: dict[str, Any] = {"resources": _run(order)}
-    except BaseException as error:  # noqa: BLE001 - whatever a program raises is told, sys.exit too
+    except BaseException as error:  # noqa: BLE001 - whatever a program raises is reported, including sys.exit
         answer = {"error": _describe(error, order["path"])}
     _send(descriptor, answer)
 
@@ -197,7 +199,7 @@ def _run(order: dict[str, Any]) -> list[dict[str, Any]]:
     path = order["path"]
     code = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
     scope: dict[str, Any] = {"__name__": MODULE, "__file__": path}
-    exec(code, scope)  # noqa: S102 - running it is the point, and was consented to
+    exec(code, scope)  # noqa: S102 - running the program is the purpose, and was allowed
     resources = scope.get("resources")
     if not callable(resources):
         raise TypeError("the program has no function resources(env)")
@@ -222,7 +224,7 @@ def _describe(error: BaseException, path: str) -> dict[str, Any]:
 
 
 def read_py_file(path: Path, *, shared: Shared, environ: Mapping[str, str]) -> Contents:
-    """Run the program, and take what it gave. Defaults and bases of its folder count."""
+    """Run the program and read its result. Defaults and bases of its folder apply."""
     document = Document(str(path), "", folder=str(path.parent.resolve()))
     kinds = {kind.noun: kind for kind in list_sections()}
     definitions: list[Definition] = []
@@ -244,7 +246,7 @@ def read_py_file(path: Path, *, shared: Shared, environ: Mapping[str, str]) -> C
 def _build(
     given: dict[str, Any], place: FileLocation, document: Document, *, shared: Shared, filler: Filler
 ) -> Definition:
-    # A program fills its values itself: what it gives is what Connect gets.
+    # A program fills in its values itself: Connect gets its result unchanged.
     own: Layer = {
         key: ConfigLeaf(ScalarNode(escape_marks(value or ""), 0, 0, is_null=value is None), document)
         for key, value in given["config"].items()
@@ -267,7 +269,7 @@ def _build(
 
 
 def _check(given: Any, path: Path) -> FileLocation:
-    """The place of a resource. Its shape is checked once more: the pipe is open to the program."""
+    """Return the location of a resource. Its shape is checked again, because the program can write to the pipe."""
     good = (
         isinstance(given, dict)
         and isinstance(given.get("kind"), str)

@@ -1,7 +1,7 @@
-"""`pull`: a running fleet becomes files, and files follow what runs, one line for each changed value.
+"""`pull`: write a running fleet to files, and update files from what runs, one line for each changed value.
 
-A new connector gets a file of its own: a review sees one connector, its history is that of its file, and two people who
-change two connectors never meet.
+A new connector gets its own file: a review shows one connector, its history is that of its file, and two users who
+change two connectors never conflict.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from seamark.context import Context
 
 
-# A shorter piece of a secret says nothing, and would be found all over the file.
+# A shorter part of a secret reveals nothing, and would match everywhere in the file.
 _SHORTEST_PIECE = 4
 
 
 def write_files(files: Sequence[PulledFile]) -> None:
-    """Write all files, each whole or not at all. All must still be as they were read, or none is written."""
+    """Write all files, each atomically. All must still be as they were read, or none is written."""
     for file in files:
         _refuse_changed(file)
     for file in files:
@@ -58,7 +58,7 @@ def _write(file: PulledFile) -> None:
     path = Path(file.path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A link is followed: what it leads to is the file.
+        # A symbolic link is followed: its target is the file.
         target = path.resolve()
         mode = None if file.before is None else stat.S_IMODE(target.stat().st_mode)
         write_atomically(file.after.encode(file.encoding), target, mode=mode)
@@ -71,7 +71,7 @@ def _write(file: PulledFile) -> None:
 
 
 def build_diff(path: str, before: str, after: str, definitions: Iterable[Definition]) -> str:
-    """The change as `diff -u` shows it. Secrets that stand in the file are masked."""
+    """Return the change as a unified diff. Secrets in the file are masked."""
     pieces = _find_secrets(definitions)
     source = f"a/{path}" if before else "/dev/null"
     lines = unified_diff(before.splitlines(), after.splitlines(), source, f"b/{path}", lineterm="")
@@ -79,11 +79,11 @@ def build_diff(path: str, before: str, after: str, definitions: Iterable[Definit
 
 
 def _find_secrets(definitions: Iterable[Definition]) -> list[tuple[str, str]]:
-    """Each secret of the file as it is written there, in pieces of one line, with its key."""
+    """Return each secret of the file as it is written there, in parts of one line, with its key."""
     found: dict[tuple[str, str], None] = {}
     for definition in definitions:
         leaves = {**definition.inherited, **definition.own}
-        # The file may have keys that the running connector hasn't, of another class too.
+        # The file may have keys that the running connector doesn't have, also of another class.
         secret = find_secret_keys(definition.connector.config)
         for key, leaf in leaves.items():
             if mask_value(key, leaf.scalar.text, secret) == leaf.scalar.text:
@@ -106,14 +106,14 @@ _SCHEME = "secret://"
 
 @dataclass(slots=True)
 class SecretKeeper:
-    """Gives a reference for each secret, and remembers what people have to do."""
+    """Returns a reference for each secret, and records what the user has to do."""
 
     reveal: Callable[[str], str]
     notes: list[PulledSecret] = field(default_factory=list)
     _taken: set[str] = field(default_factory=set)
 
     def find_changes(self, connector: Connector, present: Mapping[str, str]) -> dict[str, str | None]:
-        """What a file must change so that it says what runs; None takes a key out."""
+        """Return the changes that make a file match the running config; None removes a key."""
         running = {key: value for key, value in connector.config.items() if key != "name"}
         changes: dict[str, str | None] = {key: None for key in present if key not in running}
         for key, value in running.items():
@@ -123,7 +123,7 @@ class SecretKeeper:
         return changes
 
     def protect(self, connector: Connector, key: str, value: str) -> str:
-        """The value, or a reference where it is a secret."""
+        """Return the value, or a reference if it is a secret."""
         if mask_value(key, value, find_secret_keys(connector.config, connector.cluster)) == value:
             return value
         variable = self._name_variable(connector.name, key)
@@ -132,7 +132,7 @@ class SecretKeeper:
         return reference
 
     def _is_kept(self, connector: Connector, key: str, *, value: str, reference: str) -> bool:
-        """Whether the file's own reference stays. It does, also where it leads to another secret than runs."""
+        """Return whether the file's own reference stays, even if its secret differs from the running one."""
         if not reference.startswith(_SCHEME):
             return False
         words = ""
@@ -176,9 +176,10 @@ def read_pull(
     cluster: str | None = None,
     allow_python: bool = False,
 ) -> Pull:
-    """What a pull would write. Nothing is written yet.
+    """Read what a pull would write. Nothing is written yet.
 
-    `names` are NAME or CLUSTER/NAME; all connectors without them. Clusters that do not answer are in `failures`.
+    `names` are NAME or CLUSTER/NAME; all connectors without them. Connect clusters that do not respond are in
+    `failures`.
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is not a folder", hint="pull writes into a folder: give one")
@@ -211,10 +212,10 @@ def read_pull(
 
 
 def apply_pull(pull: Pull) -> tuple[str, ...]:
-    """Write the files, each whole or not at all, and give their paths.
+    """Write the files, each atomically, and return their paths.
 
     Raises:
-        RefusedError: a file is no longer as it was read. Nothing was written.
+        RefusedError: A file is no longer as it was read. Nothing was written.
     """
     write_files(pull.files)
     return tuple(file.path for file in pull.files)
@@ -257,12 +258,12 @@ class _Puller:
     _taken: set[Path] = field(default_factory=set)
 
     def know(self, definition: Definition) -> None:
-        """Remember a connector of the files."""
+        """Add a connector of the files."""
         self._known[definition.connector.owner] = definition
         self._by_file.setdefault(definition.document.file, []).append(definition)
 
     def find_absent(self, running: Iterable[Connector], answered: list[str]) -> tuple[str, ...]:
-        """Connectors of the files that do not run, as far as their clusters answered."""
+        """Return connectors of the files that do not run, as far as their Connect clusters responded."""
         names = {one.owner for one in running} | {one.name for one in running}
         return tuple(
             owner
@@ -295,7 +296,7 @@ class _Puller:
         self._planned.setdefault(definition.document.file, []).append(planned)
 
     def settle_files(self) -> None:
-        """Make the edits of each file, and read the result back before anything is written."""
+        """Apply the edits of each file, and parse the result before anything is written."""
         for file, planned in self._planned.items():
             document = planned[0].definition.document
             after = apply_edits(document.text, [edit for one in planned for edit in one.edits])
@@ -308,7 +309,7 @@ class _Puller:
                 self.files.append(PulledFile(file, after, document.text, owners, document.encoding, diff))
 
     def _find_wrong(self, file: str, after: str, planned: list[_Planned]) -> str:
-        """Why the changed file would not say what runs; empty where it would."""
+        """Return why the changed file would not match what runs; empty if it would."""
         data = after.encode("utf-8", "surrogatepass")
         try:
             loaded = load_definitions(
@@ -338,9 +339,9 @@ class _Puller:
         text = compose_file(
             connector.name,
             config,
-            # A cluster that the folder names may be another one.
+            # The folder may name another Connect cluster.
             cluster=connector.cluster if several or shared.cluster is not None else None,
-            # Made anew elsewhere, what somebody stopped must not begin to run.
+            # If it is created elsewhere from this file, a stopped connector must not start to run.
             state=state if state in {State.PAUSED, State.STOPPED} else "",
             without=[key for key, leaf in shared.defaults.items() if key not in config and not leaf.scalar.is_null],
         )

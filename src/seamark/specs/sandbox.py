@@ -20,7 +20,7 @@ from typing import Any
 from seamark.core.files import FileLocation
 from seamark.core.secrets import is_sensitive, mask_text, mask_value
 from seamark.errors import RefusedError, SpecError
-from seamark.specs.nodes import build_spec_error
+from seamark.specs.document import build_spec_error
 
 # Processes of one user can read each other's environment and memory through /proc and ptrace. Linux asks
 # `ptrace_may_access` before each of them, which denies a process
@@ -55,7 +55,7 @@ def isolate(parent: int, names: Sequence[str], *, platform: str = sys.platform, 
     `names` are the variables that a program must not see. This must run before any code of the program.
     """
     if platform != "linux":
-        # Nothing here keeps a process from the environment of its parent, so there must be nothing to find.
+        # Nothing here prevents a process from reading the environment of its parent, so there must be nothing to find.
         return f"on {platform} a program can read these variables of its parent: {', '.join(names)}" if names else ""
     if namespaces:
         _enter_user_namespace()
@@ -116,16 +116,16 @@ def _load_libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-# A program makes dictionaries from a list of tables: that takes milliseconds. Asking a database may take seconds.
+# A program builds dictionaries from a list of tables, which takes milliseconds. Querying a database may take seconds.
 DEADLINE_SECONDS = 30.0
-# Ten thousand connectors of fifty keys have some 20 MB.
+# 10,000 connectors of 50 keys take about 20 MB.
 MAX_BYTES = 64 << 20
-# What a program printed is shown where it fails; the end of it is what counts.
+# The output of a failed program is shown; its end is the most useful part.
 _MAX_PRINTED = 4000
-# What a locale-aware library needs to start. No HOME: credentials lie there.
+# What a locale-aware library needs to start. HOME is excluded, because it contains credentials.
 _PASSED = ("PATH", "LANG", "LC_ALL", "TZ")
 _FLAGS = ("-I", "-B", "-X", "utf8")
-# The child must run this very installation; `-I` finds whichever is installed for the interpreter.
+# The child must run this same installation; `-I` finds the one that is installed for the interpreter.
 _START = "import sys; sys.path.insert(0, sys.argv[2]); from seamark.specs.program import main; del sys.path[0]; main()"
 _ROOT = Path(__file__).parents[2]
 
@@ -137,7 +137,7 @@ def run_program(
     deadline_seconds: float = DEADLINE_SECONDS,
     max_bytes: int = MAX_BYTES,
 ) -> list[dict[str, Any]]:
-    """The resources that a program gives, as it gave them. They are data, not yet checked."""
+    """Return the resources of a program as unchecked data."""
     withheld = [name for name, value in environ.items() if is_sensitive(name) or mask_value(name, value) != value]
     order = {
         "path": str(path.resolve()),
@@ -187,7 +187,7 @@ def _run(order: dict[str, Any], *, environ: Mapping[str, str], limits: _Limits) 
     set_dumpable(False)
     reading, writing = os.pipe()
     try:
-        # A file, not a pipe: a program that does not read can't make us wait.
+        # A file, not a pipe: a program that does not read can't block this process.
         with tempfile.TemporaryFile() as orders:
             orders.write(json.dumps(order).encode())
             orders.seek(0)
@@ -215,7 +215,7 @@ def _run(order: dict[str, Any], *, environ: Mapping[str, str], limits: _Limits) 
 
 
 def _listen(child: subprocess.Popen[bytes], reading: int, limits: _Limits) -> _Run:
-    """Take what comes by both ways until the pipe of the answer is closed."""
+    """Read from both pipes until the pipe of the result is closed."""
     end = time.monotonic() + limits.deadline_seconds
     sent, printed = bytearray(), bytearray()
     late = f"the program did not end within {limits.deadline_seconds:g} s"
@@ -243,7 +243,7 @@ def _listen(child: subprocess.Popen[bytes], reading: int, limits: _Limits) -> _R
 
 
 def _await_exit(child: subprocess.Popen[bytes], end: float) -> bool:
-    """Whether the program ended in time. It is not reaped yet: until its group is ended, its id must stay its own."""
+    """Return whether the program ended in time. It is not reaped yet: its ID stays valid until its group is ended."""
     while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         if time.monotonic() > end:
             return False
@@ -252,7 +252,7 @@ def _await_exit(child: subprocess.Popen[bytes], end: float) -> bool:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End the program and whatever it started."""
+    """End the program and all processes that it started."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()

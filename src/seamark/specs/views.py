@@ -1,4 +1,4 @@
-"""What a pull writes, what it can't write, and which secrets people have to set."""
+"""Views of a spec and of a pull: what it writes, what it can't write, and the secrets that users have to set."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DESIRED_LISTING: Listing[DesiredConnector] = Listing(
 
 
 def build_desired_view(connectors: Sequence[DesiredConnector]) -> View[DesiredConnector]:
-    """The connectors of a spec."""
+    """Build the view of a spec's connectors."""
     return View(DESIRED_LISTING, connectors, empty="The files name no connector.")
 
 
@@ -51,7 +51,7 @@ PULL_LISTING: Listing[PulledFile] = Listing(
 
 
 def build_pull_view(pull: Pull, *, with_diff: bool) -> View[PulledFile]:
-    """A pull before its files are written. `with_diff` shows every changed line."""
+    """Build the view of a pull before its files are written. `with_diff` shows every changed line."""
     return View(
         PULL_LISTING,
         pull.files,

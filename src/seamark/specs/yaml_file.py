@@ -1,12 +1,14 @@
-"""A YAML spec file: connectors, each, what they share, and the sections of all other kinds."""
+"""Read a YAML spec file: connectors, `each`, what they share, and the sections of all other kinds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from seamark.context.yaml import MappingNode, Node, ScalarNode, SequenceNode, parse_yaml
 from seamark.core.files import FileLocation
 from seamark.errors import SpecError
+from seamark.specs.document import Document
 from seamark.specs.keys import CONNECTOR_KEYS, EACH_KEYS, build_file_keys, check_keys, list_sections
 from seamark.specs.layers import (
     Filler,
@@ -21,15 +23,13 @@ from seamark.specs.layers import (
     require_text,
 )
 from seamark.specs.model import Contents, Definition, Maker
-from seamark.specs.nodes import Document, MappingNode, Node, ScalarNode, SequenceNode
-from seamark.specs.yaml import parse_yaml
 
-# A hundred thousand connectors of fifty keys.
+# 100,000 connectors of 50 keys.
 MAX_VALUES = 5_000_000
 
 
 def read_yaml_file(document: Document, *, above: Shared, environ: Mapping[str, str]) -> Contents:
-    """Everything the file defines. `above` is what its folders say."""
+    """Read everything that the file defines. `above` is what its folders define."""
     root = parse_yaml(document)
     if root is None:
         return Contents()
@@ -178,7 +178,7 @@ class _Reader:
         return row
 
     def _read_own(self, entry: MappingNode) -> Layer:
-        """The config keys that stand in the entry itself."""
+        """Return the config keys in the entry itself."""
         node = entry.entries.get("config")
         return build_layer(node[1], self.document, what="config") if node else {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from seamark.errors import ConfigurationError
+from seamark.errors import ConfigurationError, format_install_hint
 
 if TYPE_CHECKING:
     from seamark.tables.postgres.counting import Database
@@ -25,6 +25,6 @@ def __getattr__(name: str) -> Any:
     except ImportError as error:
         # Missing whole, or without the C library that it needs.
         raise ConfigurationError(
-            "PostgreSQL's driver is not installed", cause=str(error), hint="pip install 'seamark[postgres]'"
+            "PostgreSQL's driver is not installed", cause=str(error), hint=format_install_hint("postgres")
         ) from error
     return getattr(home, name)

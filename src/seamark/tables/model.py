@@ -15,9 +15,9 @@ OFFSET, DELETED = "seamark_offset", "seamark_deleted"
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """How far one partition has come. `epoch` grows with each claim: the last claimant may move it, and nobody else.
+    """How far one partition has come. `epoch` grows with each claim: only the last claimant may move it.
 
-    `moves` counts how often it was moved: one that was set back and read again may come to the same offset.
+    `moves` counts how often it was moved: an offset that was set back may reach its earlier value once more.
     """
 
     topic: str

@@ -1,1 +1,1 @@
-"""Topics: their values, reads, actions, steps and views."""
+"""Topics: values, reads, actions, steps and views."""

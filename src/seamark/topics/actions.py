@@ -1,4 +1,4 @@
-"""A topic comes and goes."""
+"""Actions that create, change and delete topics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from seamark.report.words import render_count
 
 
 def read_topic(world: Environment, name: str) -> TopicStatus | None:
-    """The topic with its configs, or None where there is none of that name."""
+    """Read the topic with its configs; None if it does not exist."""
     reading = world.use(BROKERS)().read_topics([name])
     for error in reading.failures.values():
         if isinstance(error, NotFoundError):
@@ -38,7 +38,7 @@ def read_topic(world: Environment, name: str) -> TopicStatus | None:
 
 
 def require_topic(world: Environment, name: str) -> TopicStatus:
-    """The topic, or the error that it is not there."""
+    """Return the topic. Raises if it does not exist."""
     topic = read_topic(world, name)
     if topic is None:
         raise NotFoundError(f"there is no topic/{name}", hint="seamark topics list shows what is there")
@@ -46,18 +46,18 @@ def require_topic(world: Environment, name: str) -> TopicStatus:
 
 
 def pick_configs(topic: TopicStatus, keys: Iterable[str]) -> dict[str, str | None]:
-    """What is set on the topic itself for some keys; None where the brokers' default counts."""
+    """Return the values that the topic itself sets for some keys; None for the brokers' default."""
     own = topic.own_configs
     return {key: normalize_value(own[key]) if key in own else None for key in sorted(keys)}
 
 
 def build_configs(values: Mapping[str, str]) -> dict[str, str]:
-    """Configs as they stand in an image."""
+    """Return configs in the format of an image."""
     return {key: normalize_value(values[key]) for key in sorted(values)}
 
 
 def read_export(world: Environment, topic: TopicStatus) -> dict[str, Any]:
-    """All that is worth keeping of a topic before it goes: its shape, its bounds, and what groups committed on it."""
+    """Read what is kept of a topic before its deletion: shape, log offsets, and the committed offsets of groups."""
     kafka = world.use(BROKERS)()
     bounds = kafka.read_bounds(topic.led_spots).found
     groups = [listing.name for listing in kafka.read_consumer_groups() if listing.has_offsets]
@@ -80,17 +80,17 @@ def read_export(world: Environment, topic: TopicStatus) -> dict[str, Any]:
 
 
 def is_led(topic: TopicStatus) -> bool:
-    """Whether every partition has a leader, so that it can be used."""
+    """Return whether every partition has a leader, so that the topic can be used."""
     return not topic.leaderless
 
 
-# The controller's word reaches every broker within a second or two; half a minute is a cluster in trouble.
+# The controller's change reaches every broker within a second or two; 30 s indicates a Kafka cluster in trouble.
 SETTLE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class TopicAction(StandaloneStep):
-    """What every step on one topic shares: it locks the topic, and comes before what uses the topic."""
+    """The common part of every step for one topic: it locks the topic, and precedes the steps that use the topic."""
 
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
@@ -102,18 +102,17 @@ class TopicAction(StandaloneStep):
 
     @classmethod
     def find_locks(cls, actions: Sequence[Self], reads: Reads) -> Sequence[frozenset[str]]:
-        del reads
         return [frozenset({topic_lock(action.name)}) for action in actions]
 
 
 class TopicGuard(Protocol):
-    """Tells whether a topic may be deleted, and what more partitions do."""
+    """Determines whether a topic may be deleted, and the effects of more partitions."""
 
     def check_delete(self, name: str) -> None:
-        """Refuse to delete a topic that is internal or in use.
+        """Raise for a topic that is internal or in use.
 
         Raises:
-            RefusedError: it must not be deleted.
+            RefusedError: The topic must not be deleted.
         """
         ...
 
@@ -127,7 +126,7 @@ TOPIC_GUARD: Port[TopicGuard] = Port("topic guard")
 
 @dataclass(frozen=True, slots=True)
 class _NewTopic(TopicAction):
-    """What the two steps about a new topic share: its shape. What is None is left to the brokers, and not looked at."""
+    """The common part of the two steps about a new topic: its shape. None is left to the brokers, and not compared."""
 
     aspect: ClassVar[str] = "topic"
     partitions: int | None = None
@@ -156,7 +155,7 @@ class _NewTopic(TopicAction):
 @step_kind("create-topic")
 @dataclass(frozen=True, slots=True)
 class CreateTopic(_NewTopic):
-    """A topic that is not there yet is created. Undoing it deletes it, as long as nobody has written to it."""
+    """Create a topic that does not exist yet. An undo deletes it, as long as it never had a record."""
 
     def describe(self) -> str:
         count = f"{self.partitions} partition" + ("s" if self.partitions != 1 else "")
@@ -182,7 +181,7 @@ class CreateTopic(_NewTopic):
             "the brokers' replication" if copies is None else f"replication {copies}",
         ]
         configs = compare_configs({}, seen.intent.after["configs"])
-        # A new topic has few configs, and whoever reviews it wants to see them.
+        # A new topic has few configs, so they are shown for review.
         told = " ".join(f"{found.key}={found.after}" for found in configs)
         words = f"create: {', '.join(parts)}" + (f" with {told}" if told else "")
         return Effect(ChangeKind.CREATE, self.subject, words, configs)
@@ -190,7 +189,7 @@ class CreateTopic(_NewTopic):
     def observe(self, world: Environment, intent: Intent) -> Observed:
         topic = read_topic(world, self.name)
         seen = compare_image(self._build_image(topic), intent)
-        # Until somebody leads it, a step after this one could not use it.
+        # Until it has leaders, a later step could not use it.
         is_usable = topic is None or is_led(topic)
         return seen if seen is not Observed.AFTER or is_usable else Observed.BETWEEN
 
@@ -205,23 +204,21 @@ class CreateTopic(_NewTopic):
 @step_kind("delete-new-topic")
 @dataclass(frozen=True, slots=True)
 class DeleteNewTopic(_NewTopic):
-    """A topic that was just created goes again. It is refused where it holds or has held a record.
+    """Delete a topic that was just created. It fails if the topic has or had a record.
 
-    The brokers give a topic its id, so nobody can know it before: what is compared is its shape.
+    The brokers generate the topic ID, so it can't be known beforehand: the shape is compared instead.
     """
 
     def describe(self) -> str:
         return f"delete {self.subject}, if it is still empty"
 
     def build_effect(self, seen: StepSeen) -> Effect:
-        del seen
         return Effect(ChangeKind.DELETE, self.subject, "delete, if it is still empty")
 
     def intend(self, world: Environment) -> Intent:
         return Intent(before=self._build_image(read_topic(world, self.name)), after=None)
 
     def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
         read_within_deadline(world, self.subject, lambda: self._require_empty(world))
         world.use(BROKERS)().delete_topic(self.name)
 
@@ -251,7 +248,7 @@ class DeleteNewTopic(_NewTopic):
 @step_kind("delete-topic")
 @dataclass(frozen=True, slots=True)
 class DeleteTopic(TopicAction):
-    """A topic is deleted with all that is in it, for good. What can be kept of it is written to the journal first."""
+    """Delete a topic with all its records, permanently. What can be kept of it is written to the journal first."""
 
     aspect: ClassVar[str] = "topic"
 
@@ -295,7 +292,7 @@ class DeleteTopic(TopicAction):
 
 
 def _build_identity(topic: TopicStatus | None) -> dict[str, Any] | None:
-    """A topic of the same name that was made anew has another id."""
+    """Return the identity of a topic: a recreated topic of the same name has another ID."""
     return None if topic is None else {"topic_id": topic.topic_id}
 
 
@@ -310,7 +307,7 @@ def compare_configs(before: Mapping[str, str | None], after: Mapping[str, str | 
 @step_kind("grow-topic")
 @dataclass(frozen=True, slots=True)
 class GrowTopic(TopicAction):
-    """A topic gets more partitions, for good: Kafka takes none away."""
+    """Add partitions to a topic, permanently: Kafka can't remove any."""
 
     aspect: ClassVar[str] = "partitions"
     partitions: int
@@ -355,9 +352,9 @@ class GrowTopic(TopicAction):
 @step_kind("alter-topic-config")
 @dataclass(frozen=True, slots=True)
 class AlterTopicConfig(TopicAction):
-    """Configs of a topic are set; those in `remove` are taken away from it, and the brokers' default counts again.
+    """Set configs of a topic; those in `remove` are deleted from it, so that the brokers' default applies again.
 
-    A plan has one such step for a topic: their images are only comparable where they show the same keys.
+    A plan has one such step per topic: images can only be compared if they have the same keys.
     """
 
     aspect: ClassVar[str] = "configs"
@@ -379,7 +376,6 @@ class AlterTopicConfig(TopicAction):
         return Intent(before=self._build_image(topic), after=after)
 
     def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
         world.use(BROKERS)().alter_topic_config(self.name, values=self.values, remove=self.remove)
 
     def observe(self, world: Environment, intent: Intent) -> Observed:

@@ -1,4 +1,4 @@
-"""Positions that the log has left behind, is about to leave behind, or that were committed on another log."""
+"""Detect committed offsets that are out of the log's range, that soon will be, or that belong to another log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Position(NamedTuple):
 
 
 def examine_readers(evidence: HealthEvidence) -> Iterator[TopicFinding]:
-    """recreated, reader-passed, reader-nearly-passed: one finding for each reader and topic."""
+    """Check recreated, reader-passed, reader-nearly-passed: one finding for each consumer and topic."""
     for reader in evidence.readers:
         commits: dict[str, dict[int, Committed]] = {}
         for (name, number), commit in sorted(reader.offsets.items()):
@@ -44,7 +44,7 @@ def examine_readers(evidence: HealthEvidence) -> Iterator[TopicFinding]:
 
 
 def _list_positions(topic: TopicStatus, held: Mapping[int, Committed], evidence: HealthEvidence) -> list[_Position]:
-    """What is committed within a log whose bounds are known."""
+    """Return the committed offsets for partitions whose log offsets are known."""
     return [
         _Position(number, commit, bounds)
         for number, commit in held.items()
@@ -65,7 +65,7 @@ def _find_recreated(
         elif bounds and commit.offset > bounds.latest:
             clues[number] = f"it committed {commit.offset}, and the log ends at {bounds.latest}"
         elif commit.leader_epoch is not None and epoch is not None and commit.leader_epoch > epoch:
-            # A topic's epochs only rise.
+            # The leader epochs of a topic only increase.
             clues[number] = f"it committed in epoch {commit.leader_epoch} of the leader, and that is {epoch} now"
     if clues:
         yield TopicFinding(
@@ -133,7 +133,7 @@ def _find_outgrown(
         records = found.bounds.records
         if records and found.commit.offset >= found.bounds.earliest:
             unread = found.bounds.latest - found.commit.offset
-            # Nobody tells the bytes behind an offset: a record of this partition is taken for as large as another.
+            # Kafka does not report bytes by offset, so all records of a partition are assumed to have the same size.
             ahead[found.number] = bytes_held.get(found.number, 0) * unread // records
     close = {number: count for number, count in ahead.items() if count > limit * WARN_AT}
     if close:

@@ -1,4 +1,4 @@
-"""Reading what the checks look at: a few calls for everything, none for each partition."""
+"""Read what the topic checks need: a few requests for everything, none per partition."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _RETENTION = "offsets.retention.minutes"
 
 
 class HealthReader:
-    """Reads everything once, and keeps by name what could not be read."""
+    """Reads everything once, and records by name what could not be read."""
 
     def __init__(self, context: Context, *, kafka: BrokersPort, clusters: Clusters, now_ms: int) -> None:
         self._context = context
@@ -51,7 +51,7 @@ class HealthReader:
         self._failures: dict[str, SeamarkError] = {}
 
     def gather(self) -> HealthEvidence:
-        """Ask the brokers and the Connect clusters. Without the list of topics there is nothing to say: it raises."""
+        """Read from the brokers and the Connect clusters. Raises if the list of topics can't be read."""
         cluster = self._kafka.read_cluster()
         reading = self._kafka.read_all_topics()
         self._failures |= reading.failures
@@ -79,7 +79,7 @@ class HealthReader:
         )
 
     def _read_moving(self, topics: Iterable[TopicStatus]) -> Mapping[TopicPartition, tuple[int, ...]]:
-        """Asked only where a copy is missing: it may be on its way."""
+        """Read ongoing reassignments; only if a replica is missing, because it may be on its way."""
         if not any(topic.under_replicated for topic in topics):
             return {}
         try:
@@ -89,7 +89,7 @@ class HealthReader:
             return {}
 
     def _read_sinks(self) -> dict[str, tuple[Connector, ...]]:
-        """The sinks by their group."""
+        """Return the sinks by their group."""
         answers = self._clusters.ask(lambda client: client.read_connectors())
         self._failures |= answers.failures
         found: dict[str, list[Connector]] = {}
@@ -129,7 +129,7 @@ class HealthReader:
         return self._read_since({spot: self._now_ms - find_safe_ms(length) for spot, length in lengths.items()})
 
     def _read_retention(self, readers: Sequence[Reader]) -> float | None:
-        """How long the brokers keep what an empty group has committed. Asked only where a sink's group is empty."""
+        """Read how long the brokers keep the offsets of an empty group; only if a sink's group is empty."""
         if not any(reader.sinks and reader.is_quiet for reader in readers):
             return None
         try:
@@ -170,12 +170,12 @@ class HealthReader:
 
 
 def _without_gone(failures: Mapping[str, SeamarkError]) -> dict[str, SeamarkError]:
-    """What went between two questions is not there, which is no failure."""
+    """Remove what was deleted between two requests, which is not a failure."""
     return {name: error for name, error in failures.items() if not isinstance(error, NotFoundError)}
 
 
 def _find_led(readers: Sequence[Reader], topics: Mapping[str, TopicStatus]) -> list[TopicPartition]:
-    """The partitions that somebody has committed on, as far as they are there and led."""
+    """Return the partitions with committed offsets that exist and have a leader."""
     led = {spot for topic in topics.values() for spot in topic.led_spots}
     return [spot for spot in dict.fromkeys(spot for reader in readers for spot in reader.offsets) if spot in led]
 
@@ -198,12 +198,12 @@ _ORDER = tuple(HealthCheck)
 
 
 def read_topic_health(context: Context, *, kafka: BrokersPort, clusters: Clusters, now: float) -> TopicHealth:
-    """Read everything once, and look at it."""
+    """Read everything once, and check it."""
     return examine(HealthReader(context, kafka=kafka, clusters=clusters, now_ms=int(now * 1000)).gather())
 
 
 def examine(evidence: HealthEvidence) -> TopicHealth:
-    """What the checks say to what was read. No server is asked."""
+    """Return the results of the checks. No server is asked."""
     findings = [found for check in CHECKS for found in check(evidence)]
     return TopicHealth(
         tuple(sorted(findings, key=_rank)),

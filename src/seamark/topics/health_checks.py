@@ -1,4 +1,4 @@
-"""Leaders and bytes that lie more on one broker, or in one partition, than on the others."""
+"""Check topics: balance of leaders and bytes, replicas, expiring offsets, and internal topics."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from seamark.kafka.model import PartitionStatus, TopicStatus
 from seamark.report.words import render_bytes, render_count, render_duration
 from seamark.topics.health_model import WARN_AT, HealthCheck, HealthEvidence, Reader, TopicFinding
 
-# Kafka's own leader.imbalance.per.broker.percentage is 10; below a handful of partitions a percentage says nothing.
+# Kafka's own leader.imbalance.per.broker.percentage is 10; for only a few partitions a percentage is meaningless.
 _MOVED_SHARE = 0.1
 _MOVED_LEAST = 5
-# Half as much again as its share, and enough of it that somebody could notice: this is about load, not about order.
+# 1.5 times its share, and enough bytes to be noticeable: the check is about load, not about symmetry.
 _FACTOR = 1.5
 _LEADERS_LEAST = 20
 _BYTES_LEAST = 1 << 30
-# A partition with three times the bytes of its topic's average holds a hot key or a bad partitioner.
+# A partition with three times the average bytes of its topic indicates a hot key or a bad partitioner.
 _PARTITION_FACTOR = 3
 
 
 def examine_balance(evidence: HealthEvidence) -> Iterator[TopicFinding]:
-    """leader-skew, size-skew: between brokers, and between the partitions of a topic."""
+    """Check leader-skew, size-skew: between brokers, and between the partitions of a topic."""
     yield from _find_moved(evidence)
     yield from _find_leader_skew(evidence)
     yield from _find_size_skew(evidence)
@@ -31,7 +31,7 @@ def examine_balance(evidence: HealthEvidence) -> Iterator[TopicFinding]:
 
 
 def _find_moved(evidence: HealthEvidence) -> Iterator[TopicFinding]:
-    """Brokers that lead fewer partitions than they are first in line for, as after a restart."""
+    """Find brokers that lead fewer partitions than they are the preferred leader of, as after a restart."""
     first: Counter[int] = Counter()
     led: Counter[int] = Counter()
     up = evidence.brokers
@@ -117,7 +117,7 @@ def _find_partition_skew(evidence: HealthEvidence) -> Iterator[TopicFinding]:
 
 
 def examine_copies(evidence: HealthEvidence) -> Iterator[TopicFinding]:
-    """leaderless, under-min-isr, under-replicated: the same partitions that Kafka's own kafka-topics names."""
+    """Check leaderless, under-min-isr, under-replicated: the same partitions that kafka-topics reports."""
     up = evidence.brokers
     for topic in evidence.topics.values():
         yield from _find_leaderless(topic, up)
@@ -168,7 +168,7 @@ def _find_under_replicated(topic: TopicStatus, evidence: HealthEvidence) -> Iter
     partitions = [
         found
         for found in _pick(topic, topic.under_replicated)
-        # A copy that is on its way to another broker is not missed yet.
+        # A replica that is being reassigned to another broker is not missing yet.
         if len(found.replicas) - len(evidence.moving.get((topic.name, found.id), ())) > len(found.isr)
     ]
     if partitions:
@@ -196,10 +196,10 @@ def _say_range(partitions: Sequence[PartitionStatus]) -> str:
 
 
 def _say_mend(partitions: Sequence[PartitionStatus], brokers: frozenset[int]) -> str:
-    """Which brokers to bring back: those that are gone, and those that are there and behind."""
+    """Return which brokers to restore: those that are down, and those that are up and lag."""
     missing = {broker for found in partitions for broker in found.missing}
     if not missing:
-        # All copies in sync and nobody leads: those that hold them are away.
+        # All replicas are in sync and there is no leader: the brokers that have them are down.
         missing = {broker for found in partitions for broker in found.replicas}
     gone, behind = sorted(missing - brokers), sorted(missing & brokers)
     steps = [f"bring {_name(gone)} back"] if gone else []
@@ -212,22 +212,21 @@ def _name(brokers: Sequence[int]) -> str:
     return f"broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"
 
 
-# The brokers forget what a group has committed when nobody was in it for `offsets.retention.minutes`. Since when
-# nobody is in it, Kafka does not tell. What the log tells is whether the sink has read something that was written
-# recently: then it was at work since. Where it has not, it may have stopped before, or there was nothing to read; we
-# say which.
+# The brokers delete the offsets of a group that was empty for `offsets.retention.minutes`. Kafka does not report since
+# when a group is empty. The log shows whether the sink has consumed a recently written record: then it was running
+# since. If it has not, it may have stopped before, or there was nothing to consume; the finding states which.
 
 
 def examine_expiry(evidence: HealthEvidence) -> Iterator[TopicFinding]:
-    """offsets-expire: each sink that nobody has seen at work for long, or that is stopped and has no position."""
+    """Check offsets-expire: each sink that has not been running for long, or that is stopped without an offset."""
     yield from _find_forgotten(evidence)
     retention = evidence.offsets_retention_seconds
     for reader in evidence.readers:
         if retention is None or not reader.sinks or not reader.is_quiet:
             continue
         spots = [spot for spot in reader.offsets if spot in evidence.idle]
-        # One record that was written within the safe time and read by the sink is enough: all offsets of a classic
-        # group expire together, counted from when it was left empty.
+        # One record that was written within the safe time and consumed by the sink is enough: all offsets of a classic
+        # group expire together, counted from when it became empty.
         if not spots or any(_is_recent(reader, spot, evidence) for spot in spots):
             continue
         waiting = sorted(spot for spot in spots if _has_waited(reader, spot, evidence))
@@ -237,7 +236,7 @@ def examine_expiry(evidence: HealthEvidence) -> Iterator[TopicFinding]:
 
 
 def _find_forgotten(evidence: HealthEvidence) -> Iterator[TopicFinding]:
-    """Stopped sinks without a position. Where something could not be read, nobody knows who has one."""
+    """Find stopped sinks without an offset. After a failed read, it is unknown which sinks have one."""
     holding = {reader.group for reader in evidence.readers if reader.offsets}
     if evidence.failures:
         return
@@ -269,7 +268,7 @@ def _is_recent(reader: Reader, spot: tuple[str, int], evidence: HealthEvidence) 
 
 
 def _has_waited(reader: Reader, spot: tuple[str, int], evidence: HealthEvidence) -> bool:
-    """Whether the next record was there before the safe time began, and the sink has not read it since."""
+    """Return whether the next record is older than the safe time, and the sink has not consumed it since."""
     young, bounds = evidence.idle[spot], evidence.bounds.get(spot)
     end = young if young is not None else (bounds.latest if bounds else 0)
     return reader.offsets[spot].offset < end
@@ -298,7 +297,7 @@ def _build_expiry_findings(
         )
 
 
-# Kafka's own compacted topics. __share_group_state is not one of them: it takes snapshots instead.
+# Kafka's own compacted topics. __share_group_state is not among them: it uses snapshots instead.
 _KAFKA = {
     "__consumer_offsets": "the positions of every group",
     "__transaction_state": "the state of every transactional producer",
@@ -306,7 +305,7 @@ _KAFKA = {
 
 
 def examine_internal(evidence: HealthEvidence) -> Iterator[TopicFinding]:
-    """internal-topic: compacted where a key must keep its last value, and kept for good where all must stay."""
+    """Check internal-topic: compacted if a key must keep its last value, and kept forever if all records must stay."""
     for own, what in _KAFKA.items():
         yield from _require_policy(evidence, own, keeps=what)
     for settings in evidence.context.connect.values():
@@ -333,7 +332,7 @@ def _examine_journal(evidence: HealthEvidence) -> Iterator[TopicFinding]:
     topic = evidence.topics.get(journal.topic)
     for key in ("retention.ms", "retention.bytes"):
         kept = topic.config(key) if topic else ""
-        # Where the brokers tell no retention.bytes, it has Kafka's default, which is unlimited.
+        # If the brokers report no retention.bytes, it has Kafka's default, which is unlimited.
         if topic and kept not in ("", "-1"):
             yield _build_internal_finding(
                 topic.name,
@@ -361,7 +360,7 @@ def _require_policy(
 
 
 def _say_alter(topic: TopicStatus, policy: str) -> str:
-    # seamark leaves Kafka's own topics alone.
+    # seamark does not change Kafka's own topics.
     if topic.is_internal:
         return f"kafka-configs.sh --alter --topic {topic.name} --add-config cleanup.policy={policy}"
     return f"seamark topics alter {topic.name} --set cleanup.policy={policy}"

@@ -1,4 +1,4 @@
-"""What is wrong, or about to go wrong, with topics and those who read them."""
+"""The findings about topics and their consumers, and what the checks read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUIET = frozenset({"EMPTY", "DEAD"})
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A group with what it has committed, and the sinks whose group it is."""
+    """A group with its committed offsets, and the sinks that use it."""
 
     group: str
     state: str
@@ -33,27 +33,27 @@ class Reader:
 
     @property
     def subject(self) -> str:
-        """Its sinks as plans name them, else the group."""
+        """Return the names of its sinks as in plans, or else the group."""
         return ", ".join(f"connector/{sink.owner}" for sink in self.sinks) or f"group/{self.group}"
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody is in the group."""
+        """Return whether the group has no members."""
         return self.state in QUIET
 
     @property
     def is_needed(self) -> bool:
-        """Whether somebody counts on it: somebody is in it, or it is a sink's. Any other may be a leftover."""
+        """Return whether it is in use: it has members, or belongs to a sink. Any other group may be a leftover."""
         return not self.is_quiet or bool(self.sinks)
 
 
 @dataclass(frozen=True, slots=True)
 class HealthEvidence:
-    """What was read. A partition that is missing in one of the maps could not be asked for.
+    """What was read. A partition that is missing in one of the maps could not be read.
 
-    `aged` is the first record that retention leaves alone for a while, and `idle` the first one of the time in which a
-    stopped sink must have been at work to be safe; None where there is none so young. Both are by partition. `moving`
-    are the brokers to which copies of a partition are on their way.
+    `aged` is the first record that retention will not delete soon, and `idle` the first record within the time in which
+    a stopped sink must have been running to be safe; None if there is no record that new. Both are by partition.
+    `moving` are the brokers to which replicas of a partition are being reassigned.
     """
 
     context: Context
@@ -72,16 +72,16 @@ class HealthEvidence:
 
     @property
     def brokers(self) -> frozenset[int]:
-        """The brokers that are up, by id."""
+        """Return the IDs of the brokers that are up."""
         return frozenset(broker.id for broker in self.cluster.brokers)
 
 
-# The rest of a lifetime in which people are warned: of the usual seven days the last 34 hours, a night and a day.
+# A warning is issued for the rest of the retention time: for the usual seven days the last 34 hours, a night and a day.
 WARN_AT = 0.8
 
 
 def find_retention_ms(topic: TopicStatus) -> int | None:
-    """How long records are kept; None where they are kept for good, or nobody tells."""
+    """Return how long records are kept; None if they are kept forever, or if it is unknown."""
     told = topic.config("retention.ms")
     if "delete" not in topic.config("cleanup.policy") or not told.isdecimal():
         return None
@@ -89,18 +89,18 @@ def find_retention_ms(topic: TopicStatus) -> int | None:
 
 
 def find_retention_bytes(topic: TopicStatus) -> int | None:
-    """How many bytes of a partition are kept; None where there is no limit, or nobody tells."""
+    """Return how many bytes of a partition are kept; None if there is no limit, or if it is unknown."""
     told = topic.config("retention.bytes")
     return int(told) if "delete" in topic.config("cleanup.policy") and told.isdecimal() else None
 
 
 def find_safe_ms(length_ms: int) -> int:
-    """The age below which nothing has to be feared yet."""
+    """Return the age below which there is no risk yet."""
     return int(length_ms * WARN_AT)
 
 
 class HealthCheck(StrEnum):
-    """The stable names of what is looked for."""
+    """The stable names of the checks."""
 
     LEADERLESS = "leaderless"
     UNDER_MIN_ISR = "under-min-isr"
@@ -116,10 +116,10 @@ class HealthCheck(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicFinding:
-    """One thing that was found: what, where, why it matters, and the next step.
+    """One finding: what, where, why it matters, and the next step.
 
-    Without `partitions` it is about the whole topic, without `topic` about the brokers. `reader` is who is hurt by it,
-    as plans name it, or "".
+    Without `partitions` it is about the whole topic, without `topic` about the brokers. `reader` is the affected
+    consumer, as plans name it, or "".
     """
 
     check: HealthCheck
@@ -133,15 +133,15 @@ class TopicFinding:
 
     @property
     def spots(self) -> tuple[TopicPartition, ...]:
-        """The partitions it is about, by topic and number."""
+        """Return the affected partitions by topic and number."""
         return tuple((self.topic, number) for number in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicHealth:
-    """All findings, the worst first, and how much was looked at: `topics` holds the number of partitions of each.
+    """All findings, worst first, and what was checked: `topics` has the number of partitions of each.
 
-    `failures` is by name what could not be read.
+    `failures` lists by name what could not be read.
     """
 
     findings: tuple[TopicFinding, ...] = ()
@@ -151,11 +151,11 @@ class TopicHealth:
 
     @property
     def partitions(self) -> int:
-        """How many partitions were looked at."""
+        """Return how many partitions were checked."""
         return sum(self.topics.values())
 
     def narrow(self, names: Sequence[str]) -> TopicHealth:
-        """The same for the topics of these names and globs alone; findings about brokers are not in it."""
+        """Return the result for the topics of these names and globs only; findings about brokers are omitted."""
 
         def fits(topic: str) -> bool:
             return any(fnmatchcase(topic, name) for name in names)
@@ -167,10 +167,10 @@ class TopicHealth:
         )
 
     def find(self, check: HealthCheck) -> tuple[TopicPartition, ...]:
-        """Every partition that one check names."""
+        """Return every partition that one check reports."""
         return tuple(sorted(spot for found in self.findings if found.check is check for spot in found.spots))
 
     @property
     def has_errors(self) -> bool:
-        """Whether something needs mending now."""
+        """Return whether something needs a repair now."""
         return any(found.severity is Severity.ERROR for found in self.findings)

@@ -1,4 +1,4 @@
-"""What is refused, and what is said before it is done, where topics are deleted or grown."""
+"""Refusals and notes for deleting topics or adding partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STORES = ("config_topic", "offsets_topic", "status_topic")
 
 
 def refuse_own(topic: TopicStatus, context: Context, *, only_internal: bool = False) -> None:
-    """Refuse to touch topics that Kafka, Connect or seamark itself live on."""
+    """Raise for topics that Kafka, Connect or seamark itself depends on."""
     whose = "Kafka" if topic.is_internal else "" if only_internal else _find_keeper(topic.name, context)
     if whose:
         raise RefusedError(
@@ -37,7 +37,7 @@ def _find_keeper(name: str, context: Context) -> str:
 
 
 class FleetTopicGuard:
-    """Tells whether topics of a context may be deleted, and what more partitions do."""
+    """Determines whether topics of a context may be deleted, and the effects of more partitions."""
 
     def __init__(self, context: Context, *, clusters: Clusters, kafka: Callable[[], BrokersPort]) -> None:
         self._context = context
@@ -45,10 +45,10 @@ class FleetTopicGuard:
         self._kafka = kafka
 
     def check_delete(self, name: str) -> None:
-        """Refuse to delete a topic that is internal or in use.
+        """Raise for a topic that is internal or in use.
 
         Raises:
-            RefusedError: it must not be deleted.
+            RefusedError: The topic must not be deleted.
         """
         found = self._kafka().read_topics([name]).items
         for topic in found:
@@ -61,7 +61,7 @@ class FleetTopicGuard:
 
 
 def refuse_used(topic: TopicStatus, users: TopicUsers) -> None:
-    """Refuse to delete a topic that somebody uses, or of which nobody can tell whether somebody does."""
+    """Raise for a topic that is in use, or whose use can't be determined."""
     if users.active:
         raise RefusedError(
             f"topic {topic.name} is in use; nothing was deleted",
@@ -79,7 +79,7 @@ def refuse_used(topic: TopicStatus, users: TopicUsers) -> None:
 
 
 def refuse_shrink(topic: TopicStatus, *, to: int) -> None:
-    """Refuse fewer partitions: Kafka takes none away."""
+    """Raise for fewer partitions: Kafka can't remove any."""
     have = len(topic.partitions)
     if to < have:
         raise RefusedError(
@@ -90,13 +90,13 @@ def refuse_shrink(topic: TopicStatus, *, to: int) -> None:
 
 
 def build_copy_hint(topic: TopicStatus, *, to: int) -> str:
-    """The copy that has fewer partitions."""
+    """Return the hint to create a topic copy with fewer partitions."""
     have = len(topic.partitions)
     return f"only a copy has fewer: seamark copy plan {topic.name} --partitions {have}:{to}"
 
 
 def build_delete_notes(users: TopicUsers) -> tuple[str, ...]:
-    """Who uses the topic, at rest or by a guess, and what is kept of it."""
+    """Return notes on inactive or guessed users of the topic, and on what is kept of it."""
     notes = [_say(user) for user in users.found]
     committed = [user.subject for user in users.found if user.use is Use.COMMITTED]
     if committed:
@@ -106,7 +106,7 @@ def build_delete_notes(users: TopicUsers) -> tuple[str, ...]:
 
 
 def build_grow_notes(topic: TopicStatus, users: TopicUsers) -> tuple[str, ...]:
-    """Whom it hurts when keys go to other partitions."""
+    """Return notes on the consumers that are affected if keys move to other partitions."""
     notes = [f"can't tell who else reads it: {where}: {error.message}" for where, error in users.failures.items()]
     readers = [user.subject for user in users.found if user.is_reader]
     if readers:
@@ -115,7 +115,7 @@ def build_grow_notes(topic: TopicStatus, users: TopicUsers) -> tuple[str, ...]:
             "out of order" + ("" if _is_compacted(topic) else ", where records have keys")
         )
     if _is_compacted(topic):
-        # The brokers take no record without a key for such a topic.
+        # The brokers reject records without a key for such a topic.
         who = ", ".join(readers) or "whoever reads all of it"
         notes.append(
             f"topic/{topic.name} is compacted, so every record has a key: a key's old value stays in its old partition "
@@ -146,7 +146,7 @@ def _say(user: TopicUser) -> str:
 
 
 def _build_hint(users: TopicUsers) -> str:
-    # A paused sink is still in its group.
+    # A paused sink is still a member of its group.
     known = [*users.active, *(user for user in users.found if user.use is Use.READS)]
     refs = dict.fromkeys(parse_subject(user.subject) for user in known)
     names = " ".join(ref.owner for ref in refs if ref.kind == CONNECTOR)

@@ -1,4 +1,4 @@
-"""Topics: reading them, and planning what is done to them."""
+"""The public API for topics: read them, and plan changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Topics:
-    """The topics of a context. Whatever changes one is a plan, which `fleet.apply` carries out."""
+    """The topics of a context. Each change is a plan, which `fleet.apply` applies."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Topics:
         self._planner = planner
 
     def all(self, *, sizes: bool = False) -> Reading[TopicReport]:
-        """Every topic, by name. With `sizes` also the records and the bytes of each."""
+        """Return every topic, by name. With `sizes` also the records and the bytes of each."""
         kafka = self._kafka
         reading = kafka.read_all_topics()
         if not sizes:
@@ -63,7 +63,7 @@ class Topics:
         for (name, number), found in bounds.found.items():
             by_topic.setdefault(name, {})[number] = found
         known = {found.name: found for found in measured.items}
-        # A topic of which a part is not known would look smaller than it is.
+        # A topic with unknown partitions would appear smaller than it is.
         partial = {name for name, _ in bounds.failures} | {found.name for found in reading.items if found.leaderless}
         reports = (
             TopicReport(
@@ -85,7 +85,7 @@ class Topics:
         return {name for name in unknown if isinstance(again.failures.get(name), NotFoundError)}
 
     def one(self, name: str) -> TopicReport:
-        """One topic with its bounds, its bytes, and who uses it. What can't be told becomes a note."""
+        """Return one topic with its log offsets, its bytes, and its users. What can't be determined becomes a note."""
         topic = self._read(name)
         kafka = self._kafka
         notes: list[str] = []
@@ -104,9 +104,9 @@ class Topics:
         )
 
     def health(self) -> TopicHealth:
-        """What is wrong or about to go wrong with topics and those who read them, the worst first.
+        """Return what is wrong or about to go wrong with topics and their consumers, worst first.
 
-        A few calls for everything; what could not be read is in `failures`.
+        It takes a few requests for everything; what could not be read is in `failures`.
         """
         from seamark.topics.health import read_topic_health  # noqa: PLC0415
 
@@ -121,7 +121,7 @@ class Topics:
         replication: int | None = None,
         config: Mapping[str, object] | None = None,
     ) -> PlannedChange:
-        """Plan a new topic. What is not given is left to the brokers."""
+        """Plan a new topic. Values that are not given are left to the brokers."""
         check_name(name)
         _check_positive(partitions=partitions, replication=replication)
         if self._find(name) is not None:
@@ -132,7 +132,7 @@ class Topics:
         return self._build(f"create topic {name}", step)
 
     def delete(self, name: str) -> PlannedChange:
-        """Plan the end of a topic with all its records. Refused while a connector or a group uses it."""
+        """Plan to delete a topic with all its records. Raises while a connector or a group uses it."""
         topic = self._read(name)
         refuse_own(topic, self._context)
         users = read_users(topic, clusters=self._clusters, kafka=self._kafka)
@@ -140,7 +140,7 @@ class Topics:
         return self._build(f"delete topic {name}", DeleteTopic(name), notes=build_delete_notes(users))
 
     def grow(self, name: str, *, to: int) -> PlannedChange:
-        """Plan more partitions. It can't be undone; the notes name who is hurt by it."""
+        """Plan more partitions. It can't be undone; the notes name the affected consumers."""
         _check_positive(partitions=to)
         topic = self._read(name)
         refuse_own(topic, self._context)
@@ -156,7 +156,7 @@ class Topics:
         self,
         name: str,
         *,
-        set: Mapping[str, object] | None = None,  # noqa: A002 - the word of Kafka's own tools
+        set: Mapping[str, object] | None = None,  # noqa: A002 - the name in Kafka's own tools
         unset: Collection[str] = (),
     ) -> PlannedChange:
         """Plan other configs: those in `set` get a value, those in `unset` the brokers' default again."""
@@ -200,7 +200,7 @@ class Topics:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that no broker takes."""
+    """Raise for a name that no broker accepts."""
     if not _NAME.fullmatch(name) or name in (".", ".."):
         raise UsageError(
             f"{name!r} is no name for a topic", hint="letters, digits, '.', '_' and '-', at most 249 of them"
@@ -214,7 +214,7 @@ def _check_positive(**numbers: int | None) -> None:
 
 
 def _text(value: object) -> str:
-    # As Kafka spells it: Python's True would be refused.
+    # As Kafka writes it: Python's True would be rejected.
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -224,7 +224,7 @@ def _number_partitions(topics: Collection[TopicStatus]) -> dict[str, list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class DesiredTopic:
-    """A topic that should be. What is None is left to the broker, or as it is."""
+    """A declared topic. A value of None is left to the broker, or stays unchanged."""
 
     name: str
     place: FileLocation

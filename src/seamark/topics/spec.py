@@ -1,4 +1,4 @@
-"""The section `topics` of spec files: what must be created, altered or grown before any connector is touched."""
+"""The section `topics` of spec files: what must be created, altered or grown before any connector changes."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ TOPIC_KEYS: Mapping[str, str] = {
     "config": "The topic's config, with Kafka's own keys.",
 }
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
-# Reading all topics costs about as much as a dozen single looks.
+# Reading all topics costs about as much as a dozen single requests.
 _MANY = 12
 
 
 class TopicKind(SectionKind[DesiredTopic]):
-    """Topics of spec files. One that leaves the files is left alone: its records can't be restored."""
+    """Topics of spec files. A topic that is removed from the files is kept: its records can't be restored."""
 
     section = "topics"
     noun = "topic"
@@ -80,7 +80,7 @@ class TopicKind(SectionKind[DesiredTopic]):
         return DesiredTopic(name, place, fields["partitions"], fields["replication"], given)
 
     def plan(self, wanted: Sequence[DesiredTopic], request: SectionRequest) -> SectionPlan:
-        """Compare each topic with what is there. Nothing is read if the spec declares none."""
+        """Compare each topic with the current one. Nothing is read if the spec declares none."""
         _refuse_twice(wanted)
         reads = request.reads
         world: Environment = SnapshotEnvironment(reads.world) if len(wanted) > _MANY else reads.world

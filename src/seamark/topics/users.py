@@ -1,4 +1,4 @@
-"""Who uses a topic: connectors, told from their configs, and groups, told from their commits and members."""
+"""Find the users of a topic: connectors by their configs, and groups by their commits and members."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from seamark.kafka.model import LogOffsets, TopicSize, TopicStatus
 
 
 class Use(StrEnum):
-    """How somebody uses a topic. `MAY_WRITE` and `MAY_READ` are guesses from a config."""
+    """How a connector or group uses a topic. `MAY_WRITE` and `MAY_READ` are guesses from a config."""
 
     READS = "reads"
     WRITES = "writes"
@@ -31,9 +31,9 @@ class Use(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicUser:
-    """A connector or a group that uses a topic: `subject` as plans name it, `state` in its own words.
+    """A connector or a group that uses a topic: `subject` as in plans, `state` as Connect or Kafka reports it.
 
-    `is_active` says whether it is at it right now, or would be as soon as something restarts it.
+    `is_active` is whether it uses the topic now, or would as soon as it is restarted.
     """
 
     subject: str
@@ -43,18 +43,18 @@ class TopicUser:
 
     @property
     def is_certain(self) -> bool:
-        """Whether it is known to use the topic, and not guessed."""
+        """Return whether it is known to use the topic, and not guessed."""
         return self.use not in (Use.MAY_READ, Use.MAY_WRITE)
 
     @property
     def is_reader(self) -> bool:
-        """Whether it reads the topic, or did."""
+        """Return whether it consumes the topic, or did."""
         return self.use in (Use.READS, Use.COMMITTED)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicReport:
-    """One topic. `bounds` are by partition; they and `size` are None where nobody asked, or nobody could tell."""
+    """One topic. `bounds` are by partition; `bounds` and `size` are None if not requested or unknown."""
 
     status: TopicStatus
     bounds: Mapping[int, LogOffsets] | None = None
@@ -64,32 +64,32 @@ class TopicReport:
 
     @property
     def name(self) -> str:
-        """The topic's name."""
+        """Return the topic's name."""
         return self.status.name
 
     @property
     def records(self) -> int | None:
-        """How many offsets lie between the bounds: as many records at most."""
+        """Return the number of offsets in the log, which is the maximum number of records."""
         return None if self.bounds is None else sum(found.records for found in self.bounds.values())
 
     @property
     def bytes(self) -> int | None:
-        """The bytes of all copies."""
+        """Return the bytes of all replicas."""
         return None if self.size is None else self.size.bytes
 
 
 _AT_REST = frozenset({State.PAUSED, State.STOPPED})
 _QUIET = frozenset({"EMPTY", "DEAD"})
-# Configs by which well-known sources name the one topic that they write to.
+# Configs by which well-known sources name the single topic to which they write.
 _WRITES = ("topic", "kafka.topic", "errors.deadletterqueue.topic.name")
-# A call for each connector: two rounds of them are there within a second.
+# One request per connector: two rounds of them take less than a second.
 _MOST_ASKED = 32
 _PREFIXES = ("topic.prefix", "database.server.name", "database.history.kafka.topic")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicUsers:
-    """Who uses a topic, and by name who could not be asked."""
+    """The users of a topic, and by name what could not be asked."""
 
     found: tuple[TopicUser, ...]
     failures: Mapping[str, SeamarkError]
@@ -97,12 +97,12 @@ class TopicUsers:
 
     @property
     def active(self) -> tuple[TopicUser, ...]:
-        """Those that certainly use it now."""
+        """Return the users that certainly use it now."""
         return tuple(user for user in self.found if user.is_active and user.is_certain)
 
 
 def read_users(topic: TopicStatus, *, clusters: Clusters, kafka: BrokersPort) -> TopicUsers:
-    """Look for the users of a topic, everywhere in the context."""
+    """Find the users of a topic, everywhere in the context."""
     answers = clusters.ask(lambda client: client.read_connectors())
     connectors = [connector for found in answers.results.values() for connector in found]
     users = [user for connector in connectors for user in find_uses(connector, topic.name)]
@@ -114,12 +114,12 @@ def read_users(topic: TopicStatus, *, clusters: Clusters, kafka: BrokersPort) ->
 def _settle_guesses(
     users: Sequence[TopicUser], connectors: Sequence[Connector], topic: str, clusters: Clusters
 ) -> list[TopicUser]:
-    """Ask Connect about those who may write to the topic. A guess that it does not confirm stays a guess."""
+    """Ask Connect about possible producers of the topic. A guess that it does not confirm stays a guess."""
     guessed = {user.subject for user in users if user.use is Use.MAY_WRITE}
     asked = [found for found in connectors if f"connector/{found.owner}" in guessed]
     if len(asked) > _MOST_ASKED:
         return list(users)
-    # Connect may be told not to keep these lists; then nobody knows better.
+    # Connect may be configured not to track active topics; then nothing more is known.
     answers = fan_out(
         {f"connector/{found.owner}": partial(clusters.client(found.cluster).read_topics, found.name) for found in asked}
     )
@@ -131,14 +131,14 @@ def _settle_guesses(
 
 
 def find_uses(connector: Connector, topic: str) -> Iterator[TopicUser]:
-    """How a connector uses a topic, as far as its config tells; nothing where it does not use it."""
+    """Return how a connector uses a topic, as far as its config shows; nothing if it does not use it."""
     for use in _find_kinds(connector, topic):
         status = connector.status
         yield TopicUser(
             f"connector/{connector.owner}",
             use,
             state="no status" if status is None else status.state.value,
-            # One that failed would be at it again after a restart.
+            # A failed connector would use it again after a restart.
             is_active=status is None or status.state not in _AT_REST,
         )
 
@@ -153,7 +153,7 @@ def _find_kinds(connector: Connector, topic: str) -> Iterator[Use]:
             if fits is not False:
                 yield Use.READS if fits else Use.MAY_READ
     if connector.type is ConnectorType.SOURCE and find_route(config, topic) not in (None, topic):
-        # It is sent elsewhere, whatever Connect remembers of the time before.
+        # Records are routed to other topics, whatever active topics Connect has recorded before.
         return
     keys = _WRITES if connector.type is not ConnectorType.SINK else _WRITES[-1:]
     if topic in [config.get(key, "").strip() for key in keys]:
@@ -165,7 +165,7 @@ def _find_kinds(connector: Connector, topic: str) -> Iterator[Use]:
 
 
 def _fits(pattern: str, topic: str) -> bool | None:
-    """Whether Java's pattern fits the whole name; None where ours does not understand it."""
+    """Return whether Java's pattern matches the whole name; None if Python can't compile it."""
     try:
         return re.fullmatch(pattern, topic) is not None
     except re.error:
@@ -173,7 +173,7 @@ def _fits(pattern: str, topic: str) -> bool | None:
 
 
 def _find_elsewhere(connectors: Sequence[Connector], topic: str, clusters: Clusters) -> set[str]:
-    """The groups of sinks none of which reads the topic: what they have committed on it is of the time before."""
+    """Return the groups of sinks none of which consumes the topic: their commits for it are from before."""
     by_group: dict[str, list[Connector]] = {}
     for one in connectors:
         if one.type is ConnectorType.SINK:
@@ -215,6 +215,6 @@ def _build_user(listing: GroupListing, *, reads: bool, is_elsewhere: bool) -> To
         f"group/{listing.name}",
         Use.READS if reads else Use.COMMITTED,
         state=listing.state,
-        # Whoever has committed on it and is at work may be given its partitions again at any time.
+        # A group with commits for the topic and with members may be assigned its partitions again at any time.
         is_active=reads or (listing.state not in _QUIET and not is_elsewhere),
     )

@@ -1,4 +1,4 @@
-"""Topics: the listing, and one of them in full."""
+"""Views of topics: the list, one in detail, and their health."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from seamark.topics.health_model import TopicFinding, TopicHealth
 from seamark.topics.users import TopicReport, TopicUser
 
 _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "remark"}
-# "✗ ERROR" and "▲ WARNING" side by side.
+# The width of "✗ ERROR" and "▲ WARNING".
 _SIGN_WIDTH = 9
-# Two or three lines of a terminal; who wants all of them says so.
+# Two or three lines of a terminal; an option shows all of them.
 _MOST_PLACES = 10
 
 HEALTH_LISTING: Listing[TopicFinding] = Listing(
@@ -39,7 +39,7 @@ HEALTH_LISTING: Listing[TopicFinding] = Listing(
 
 
 def build_topic_health_view(health: TopicHealth) -> View[TopicFinding]:
-    """Every finding with its reason, and how much was looked at."""
+    """Build the view of every finding with its reason, and of what was checked."""
     return View(
         HEALTH_LISTING,
         health.findings,
@@ -50,7 +50,7 @@ def build_topic_health_view(health: TopicHealth) -> View[TopicFinding]:
 
 
 def render_partitions(numbers: Sequence[int]) -> str:
-    """Numbers in short: `0-3,7`."""
+    """Format numbers as ranges: `0-3,7`."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][-1] + 1:
@@ -70,7 +70,7 @@ def _build_health_body(health: TopicHealth) -> dict[str, Any]:
 
 
 def _build_health_lines(health: TopicHealth, screen: Screen) -> list[Line]:
-    """What is the same of many topics is said once: a broker that is gone may be missed by all of them."""
+    """Format findings; what many topics share is stated once, because a broker that is down may affect all of them."""
     groups: dict[tuple[str, ...], list[TopicFinding]] = {}
     for found in health.findings:
         key = (found.severity, found.check, found.what, found.why, found.next_step)
@@ -117,7 +117,7 @@ def _sum_up(health: TopicHealth) -> Line:
     )
     numbers = {noun: _count(health, severity) for severity, noun in _NOUNS.items()}
     counts = [render_count(number, noun) for noun, number in numbers.items() if number]
-    # Where something could not be read, nobody can say that all is well.
+    # If something could not be read, the result must not be "all is well".
     fine = "nothing found in what could be read" if health.failures else "all is well" if health.topics else "nothing"
     return line(f"{looked} looked at: ", Span(", ".join(counts) or fine, Style.STRONG if counts else Style.PLAIN))
 
@@ -126,11 +126,11 @@ _SIZES = ("records", "bytes")
 
 
 def render_topic_health(topic: TopicStatus) -> str:
-    """The worst that is wrong with a topic's copies, in one word."""
+    """Return the worst problem of a topic's replicas as one status."""
     if topic.leaderless:
         return "✗ LEADERLESS"
     if topic.under_min_isr:
-        # With all copies in sync only old brokers refuse writes.
+        # With all replicas in sync, only old brokers reject writes.
         return f"{'✗' if topic.refusing else '▲'} UNDER MIN ISR"
     return "▲ UNDER-REPLICATED" if topic.under_replicated else "✓ WELL"
 
@@ -167,10 +167,10 @@ TOPIC_LISTING: Listing[TopicReport] = Listing(
     ),
 )
 
-# Columns that nobody asked for would only take room.
+# Columns that were not requested are omitted.
 _UNMEASURED = replace(TOPIC_LISTING, columns=tuple(found for found in TOPIC_LISTING.columns if found.key not in _SIZES))
 
-# A partition beside its bounds and its bytes.
+# A partition with its log offsets and its bytes.
 Row = tuple[PartitionStatus, LogOffsets | None, int | None]
 
 PARTITIONS: Listing[Row] = Listing(
@@ -196,7 +196,7 @@ PARTITIONS: Listing[Row] = Listing(
 
 
 def build_topics_view(reading: Reading[TopicReport], rows: tuple[TopicReport, ...]) -> View[TopicReport]:
-    """Topics, and what could not be read."""
+    """Build the view of topics, and of what could not be read."""
     measured = any(row.records is not None or row.bytes is not None for row in rows)
     return View(
         TOPIC_LISTING if measured else _UNMEASURED,
@@ -207,7 +207,7 @@ def build_topics_view(reading: Reading[TopicReport], rows: tuple[TopicReport, ..
 
 
 def build_topic_view(topic: TopicReport) -> View[TopicReport]:
-    """One topic: its partitions, its own configs, who uses it."""
+    """Build the view of one topic: its partitions, its own configs, its users."""
     return View(
         TOPIC_LISTING,
         (topic,),

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bench.admin_lists import BENCH, LISTS, OTHER_REQUESTS, Stage, Taken, check_requests, check_taken
-from bench.fleets.admin import PARTITIONS, READ, RECORDS, STEP_MS, Made
+from bench.cases.admin_lists import BENCH, LISTS, OTHER_REQUESTS, Stage, Taken, check_requests, check_taken
+from bench.fixtures.fleets.admin import PARTITIONS, READ, RECORDS, STEP_MS, Made
 from bench.harness.definition import WrongResultError
 
 MADE = Made(("bench-0", "bench-1", "bench-2"), {"bench-a": ("bench-0", "bench-2"), "bench-b": ("bench-1",)}, first_ms=0)

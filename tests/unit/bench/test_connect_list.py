@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from bench.connect_list import BENCH, PATH, PLUGIN, READS, Fleet, check_reads, read_bare, read_ours
+from bench.cases.connect_list import BENCH, PATH, PLUGIN, READS, Fleet, check_reads, read_bare, read_ours
 from bench.harness.definition import WrongResultError
 from seamark.connect.model import Connector, ConnectorStatus, State
 from seamark.core.refs import ConnectorType

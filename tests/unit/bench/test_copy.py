@@ -9,14 +9,14 @@ from typing import Self
 
 import pytest
 
-from bench.copies.filling import NUMBER_DIGITS, SOURCE_DIGITS, build_value
-from bench.copies.legs import READ, WRITE, build_plan, copy_ours, copy_taught
-from bench.copies.mirror import build_config, read_positions
-from bench.copies.stage import Copied, Kept, Shape, Source, Stage, check_copy, compare_sums, open_stage
-from bench.copies.sums import Sums
-from bench.copy import BENCH, RECORDS, SHAPES, SHARE, check_sliced_copy
-from bench.copy_growth import BENCH as GROWTH
-from bench.copy_growth import read_gauges
+from bench.cases.copy import BENCH, RECORDS, SHAPES, SHARE, check_sliced_copy
+from bench.cases.copy_growth import BENCH as GROWTH
+from bench.cases.copy_growth import read_gauges
+from bench.fixtures.copies.filling import NUMBER_DIGITS, SOURCE_DIGITS, build_value
+from bench.fixtures.copies.legs import READ, WRITE, build_plan, copy_ours, copy_taught
+from bench.fixtures.copies.mirror import build_config, read_positions
+from bench.fixtures.copies.stage import Copied, Kept, Shape, Source, Stage, check_copy, compare_sums, open_stage
+from bench.fixtures.copies.sums import Sums
 from bench.harness.definition import BenchError, Direction, Quantity, WrongResultError
 from seamark.copies.plan.endpoints import SourceFacts
 from seamark.kafka.model import (
@@ -103,8 +103,8 @@ def test_records_too_many_and_other_ones_are_seen(kept: Kept) -> None:
 
 
 def make_stage(monkeypatch: pytest.MonkeyPatch, *, late: int) -> Stage:
-    monkeypatch.setattr("bench.copies.stage.read_sums", lambda *_: WANTED)
-    monkeypatch.setattr("bench.copies.stage.count_disorder", lambda *_: late)
+    monkeypatch.setattr("bench.fixtures.copies.stage.read_sums", lambda *_: WANTED)
+    monkeypatch.setattr("bench.fixtures.copies.stage.count_disorder", lambda *_: late)
     source = Source("from", 6, ends=dict.fromkeys(range(6), 2), sums=WANTED)
     nobody: object = None
     return Stage("nowhere:1", "id", "control", "", nobody, nobody, sources={(100, 6): source})  # type: ignore[arg-type]
@@ -176,8 +176,8 @@ def test_planner_cuts_the_topics_of_the_bench_into_slices(
 ) -> None:
     records = size // SHARE[shape.size]
     broker = Broker(records, shape.size)
-    monkeypatch.setattr("bench.copies.legs.Brokers", lambda _: broker)
-    monkeypatch.setattr("bench.copies.legs.read_source", lambda _, wish: broker.build_facts(wish.topic))
+    monkeypatch.setattr("bench.fixtures.copies.legs.Brokers", lambda _: broker)
+    monkeypatch.setattr("bench.fixtures.copies.legs.read_source", lambda _, wish: broker.build_facts(wish.topic))
     stage = make_stage(monkeypatch, late=0)
     stage.sources = {(shape.size, 6): Source("from", 6, ends={}, sums=WANTED)}
     plan = build_plan(stage, shape)
@@ -219,7 +219,7 @@ def test_stack_with_too_few_brokers_is_refused_before_anything_is_filled(
 ) -> None:
     monkeypatch.setenv("SEAMARK_DEVSTACK", "stack.json")
     monkeypatch.setattr(
-        "bench.copies.stage.load_stack", lambda _: SimpleNamespace(servers=[SimpleNamespace(kind="broker")])
+        "bench.fixtures.copies.stage.load_stack", lambda _: SimpleNamespace(servers=[SimpleNamespace(kind="broker")])
     )
     with pytest.raises(BenchError, match="1 brokers, and the bench needs 3"), open_stage({}, workers=1, brokers=3):
         pass

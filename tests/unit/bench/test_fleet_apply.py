@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-import bench.fleets.bare_rest as bare_rest
-from bench.fleet_apply import BENCH, Site, Told, apply_bare, apply_ours, check_fleet, open_ground
-from bench.fleets.bare_rest import BareRest
-from bench.fleets.rounds import build_rounds, write_files
+import bench.fixtures.fleets.bare_rest as bare_rest
+from bench.cases.fleet_apply import BENCH, Site, Told, apply_bare, apply_ours, check_fleet, open_ground
+from bench.fixtures.fleets.bare_rest import BareRest
+from bench.fixtures.fleets.rounds import build_rounds, write_files
 from bench.harness.definition import WrongResultError
 from seamark.changes.timing import FLEET_PACE
 from seamark.connectors import actions as apply_connector

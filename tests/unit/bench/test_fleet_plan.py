@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bench.fleet_plan import BENCH, Stage, check_plan, find_signs, read_gauges
-from bench.fleets.child import Child
-from bench.fleets.game import CLUSTERS, build_rows, group_rows, write_spec
+from bench.cases.fleet_plan import BENCH, Stage, check_plan, find_signs, read_gauges
+from bench.fixtures.fleets.child import Child
+from bench.fixtures.fleets.game import CLUSTERS, build_rows, group_rows, write_spec
 from bench.harness.definition import BenchError, WrongResultError
 from seamark.specs import load_spec
 
@@ -85,7 +85,7 @@ def test_child_that_ends_early_is_an_error_and_no_hang() -> None:
 
 
 def test_clusters_serve_until_their_parent_lets_them_go() -> None:
-    with Child("bench.fleets.serve", {"game": ["one", "two"]}) as servers:
+    with Child("bench.fixtures.fleets.serve", {"game": ["one", "two"]}) as servers:
         urls = servers.said["game"]
         assert list(urls) == ["one", "two"]
         assert Path(f"/proc/{servers.pid}").exists()

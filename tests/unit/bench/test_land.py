@@ -12,15 +12,15 @@ from typing import Any, Self
 import psycopg
 import pytest
 
+from bench.cases.land import BENCH
+from bench.fixtures.lands import freshness
+from bench.fixtures.lands.changes import Change, Changes
+from bench.fixtures.lands.copy_rows import copy_rows
+from bench.fixtures.lands.freshness import Delays, Freshness, Order, build_id, build_percentile, measure_freshness
+from bench.fixtures.lands.rows import PARTITIONS, Expected
+from bench.fixtures.lands.stage import Landed, Stage, check_table
+from bench.fixtures.lands.streams import BATCHES, P50, P99, build_landing, build_statements, land_fresh
 from bench.harness.definition import BenchError, WrongResultError
-from bench.land import BENCH
-from bench.lands import freshness
-from bench.lands.changes import Change, Changes
-from bench.lands.copy_rows import copy_rows
-from bench.lands.freshness import Delays, Freshness, Order, build_id, build_percentile, measure_freshness
-from bench.lands.rows import PARTITIONS, Expected
-from bench.lands.stage import Landed, Stage, check_table
-from bench.lands.streams import BATCHES, P50, P99, build_landing, build_statements, land_fresh
 
 RECORDS = 18_000
 CHANGES = Changes(RECORDS)
@@ -273,7 +273,7 @@ def test_order_with_its_password_is_not_on_the_command_line(monkeypatch: pytest.
 
 
 def test_fresh_leg_gives_its_delays_as_gauges_and_every_record_as_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.lands.streams.measure_freshness", lambda _: Freshness(0.5, 2.0))
+    monkeypatch.setattr("bench.fixtures.lands.streams.measure_freshness", lambda _: Freshness(0.5, 2.0))
     landed = land_fresh(make_stage(fresh_topic="fresh"), lambda _: nullcontext())
     assert BENCH.read_gauges is not None
     assert BENCH.read_gauges(landed) == {P50: 0.5, P99: 2.0}

@@ -68,13 +68,14 @@ def test_commit_says_when_the_code_is_not_the_committed_one(tmp_path: Path) -> N
     for folder in ("src", "bench"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "one.py").write_text("one = 1\n")
-    (tmp_path / "bench" / "results.jsonl").write_text("")
+    (tmp_path / "bench" / "results").mkdir()
+    (tmp_path / "bench" / "results" / "results.jsonl").write_text("")
     git("init", "--quiet")
     git("add", ".")
     git("commit", "--quiet", "-m", "one")
     clean = read_commit(tmp_path)
     assert len(clean) == 12
-    (tmp_path / "bench" / "results.jsonl").write_text("{}\n")
+    (tmp_path / "bench" / "results" / "results.jsonl").write_text("{}\n")
     assert read_commit(tmp_path) == clean, "the results themselves do not count"
     (tmp_path / "src" / "one.py").write_text("one = 2\n")
     assert read_commit(tmp_path) == f"{clean}+changes"

@@ -65,7 +65,7 @@ class FakeGroup:
 
 
 class FakeBrokers:
-    """What `seamark.kafka.Brokers` does, at once and in memory.
+    """What `seamark.kafka.brokers.Brokers` does, at once and in memory.
 
     `failing` holds errors by verb and name. A verb and name in `lost` acts, and the answer is lost. `before` are calls
     that happen right before one, once.

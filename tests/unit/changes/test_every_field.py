@@ -38,7 +38,7 @@ from seamark.lifecycle.relocate import CopyOffsetRecords
 from seamark.offsets.codec.codec import decode_key
 from seamark.offsets.port import LEFT_OFFSETS, OFFSETS
 from seamark.offsets.read.connector import ConnectorOffsets, OrphanedOffsets
-from seamark.offsets.stores.write_checks import check_record_topic
+from seamark.offsets.stores.topic import check_record_topic
 from seamark.offsets.write.records import WriteRecords
 from seamark.offsets.write.steps import WriteOffsets
 from tests.unit.changes.example_plans import KINDS, Example, build_file, find_examples, open_example

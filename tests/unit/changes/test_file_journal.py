@@ -13,9 +13,9 @@ from seamark.changes.file_journal import entries as writer
 from seamark.changes.file_journal import files as durable
 from seamark.changes.journal import EntryKind
 from seamark.errors import AlreadyExistsError, JournalError, NotFoundError, TamperedJournalError, UsageError
+from tests.fakes.changes.journal_suite import JournalSuite
+from tests.fakes.changes.openings import AT, end, new_lock, opening
 from tests.unit.changes.file_faults import change_file, failing
-from tests.unit.changes.journal_suite import JournalSuite
-from tests.unit.changes.openings import AT, end, new_lock, opening
 
 
 @pytest.fixture

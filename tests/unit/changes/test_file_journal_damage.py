@@ -13,7 +13,7 @@ from seamark.changes.file_journal import entries as stored
 from seamark.changes.file_journal.files import HEADER_BYTES, DamagedFrameError, Layout, build_frame, split_frames
 from seamark.changes.journal import Entry, EntryKind
 from seamark.errors import TamperedJournalError
-from tests.unit.changes.openings import AT, end, new_lock, opening
+from tests.fakes.changes.openings import AT, end, new_lock, opening
 
 BODIES = st.lists(st.text(alphabet=st.characters(exclude_characters="\n\0", exclude_categories=["Cs"])), max_size=5)
 

@@ -18,8 +18,8 @@ from seamark.context.reference import Secret
 from seamark.errors import LockedError, PermissionDeniedError, RefusedError, StalePlanError, TamperedJournalError
 from seamark.fleet.fleet import Fleet
 from seamark.kafka.produce import Outgoing
-from tests.unit.changes.journal_brokers import build_brokers, build_clients
-from tests.unit.changes.journal_brokers import open_journal as open_kafka_journal
+from tests.fakes.changes.journal_brokers import build_brokers, build_clients
+from tests.fakes.changes.journal_brokers import open_journal as open_kafka_journal
 from tests.unit.fleet.builders import EmptyScan, StubKafka
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, living_context
 

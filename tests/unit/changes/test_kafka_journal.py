@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.changes.actor import ulid_time
-from seamark.changes.journal import EntryKind, Head
+from seamark.changes.journal import EntryKind, Head, build_entries
 from seamark.changes.kafka_journal import (
     Difference,
     JournalNames,
@@ -29,7 +29,6 @@ from seamark.changes.kafka_journal.entries import (
     ChunkAssembly,
     KafkaJournalWriter,
     build_change_records,
-    build_entry,
     build_entry_records,
 )
 from seamark.changes.kafka_journal.heads import (
@@ -51,7 +50,7 @@ from seamark.errors import (
 )
 from seamark.kafka.log import LogRecord
 from seamark.kafka.topics import TopicFound
-from tests.unit.changes.journal_suite import AT, new_change_id, new_lock, opening
+from tests.fakes.changes.journal_suite import AT, new_change_id, new_lock, opening
 
 NAMES = JournalNames()
 
@@ -91,11 +90,9 @@ def build_change(*bodies, change=None, closed=True, **opened):
     """The entries of a change: an opening, notes or steps, a close."""
     first = opening(new_lock(), change=change, **opened)
     body = {**first.body, "title": first.title, "locks": list(first.locks), "nonce": first.nonce}
-    entries = [build_entry(first.change, EntryKind.OPEN, body, by=first.by, at=AT, after=None)]
-    kinds = [(EntryKind.NOTE, body) for body in bodies] + ([(EntryKind.CLOSE, {"ending": "done"})] if closed else [])
-    for kind, body in kinds:
-        entries.append(build_entry(first.change, kind, body, by=first.by, at=AT, after=entries[-1]))
-    return tuple(entries)
+    kinds = [(EntryKind.OPEN, body), *((EntryKind.NOTE, body) for body in bodies)]
+    kinds += [(EntryKind.CLOSE, {"ending": "done"})] if closed else []
+    return tuple(build_entries(first.change, kinds, by=first.by, at=AT))
 
 
 def outgoing(entries):
@@ -230,9 +227,9 @@ def test_change_whose_clock_was_off_is_found_by_reading_all():
 
 def test_open_entry_carries_the_time_of_its_id_but_none_to_come():
     entry = build_change()[0]
-    assert build_entry_records(entry, topic="t", now=time.time())[0].timestamp_ms == round(
-        ulid_time(entry.change) * 1000
-    )
+    # Not `time.time()`: tests create IDs, one for each millisecond, faster than the clock goes.
+    now = ulid_time(entry.change) + 1
+    assert build_entry_records(entry, topic="t", now=now)[0].timestamp_ms == round(ulid_time(entry.change) * 1000)
     future = "7" + new_change_id()[1:]
     records = build_entry_records(build_change(change=future)[0], topic="t", now=time.time())
     assert records[0].timestamp_ms < ulid_time(future) * 1000

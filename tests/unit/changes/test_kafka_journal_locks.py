@@ -1,7 +1,7 @@
 """The Kafka journal's locks, gate and fencing, on brokers in memory.
 
-`tests/integration/test_kafka_journal.py` runs the same cases on real brokers. These run in the unit tier, so that a
-line of the protocol that goes missing is detected without servers (`tools/mutants`).
+`tests/integration/changes/test_kafka_journal.py` runs the same cases on real brokers. These run in the unit tier, so
+that a line of the protocol that goes missing is detected without servers (`tools/mutants`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from seamark.changes.kafka_journal import JournalNames, JournalTiming
 from seamark.changes.kafka_journal.locks import Gate
 from seamark.changes.kafka_journal.names import KEY_KEY
 from seamark.errors import LockedError, NotFoundError, RefusedError
-from tests.unit.changes.gate_suite import GateSuite, after_first_call
-from tests.unit.changes.journal_brokers import build_brokers, build_clients, open_journal
-from tests.unit.changes.journal_suite import JournalSuite
-from tests.unit.changes.key_cases import NEW, OLD, opening_of, record_of
-from tests.unit.changes.openings import end
+from tests.fakes.changes.gate_suite import GateSuite, after_first_call
+from tests.fakes.changes.journal_brokers import build_brokers, build_clients, open_journal
+from tests.fakes.changes.journal_suite import JournalSuite
+from tests.fakes.changes.key_cases import NEW, OLD, opening_of, record_of
+from tests.fakes.changes.openings import end
 
 NAMES = JournalNames()
 

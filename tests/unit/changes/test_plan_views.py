@@ -15,7 +15,8 @@ from seamark.changes.setup import JournalSetup, SetupItem
 from seamark.changes.step import StepData
 from seamark.changes.views import build_change_view, build_plan_view
 from seamark.errors import RejectedError
-from seamark.report import OutputFormat, render_view
+from seamark.report.data import OutputFormat
+from seamark.report.listing import render_view
 from seamark.report.text import Screen
 
 PLAN = Plan(

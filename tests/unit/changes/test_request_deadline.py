@@ -14,8 +14,9 @@ from seamark.changes.file_journal import FileJournal
 from seamark.changes.outcome import Outcome
 from seamark.changes.recovery import Recovery
 from seamark.changes.timing import SEND_SECONDS, ChangeTiming, build_timing
-from seamark.connect import ConnectClient, Timing
 from seamark.connect import caller as caller_module
+from seamark.connect.caller import Timing
+from seamark.connect.client import ConnectClient
 from seamark.connectors.run_state import SetRunState
 from seamark.errors import FencedError
 from tests.ports import MethodPorts

@@ -59,12 +59,11 @@ from seamark.kafka.groups import Committed
 from seamark.kafka.model import HeldRecord, RecordLocation
 from seamark.kip199.steps import VerifyOffsetFile, WriteOffsetFile
 from seamark.lifecycle.relocate import CopyOffsetRecords, CreateOffsetsTopic, VerifyCopiedRecords
-from seamark.offsets.model import WriteRoute
+from seamark.offsets.model import Tolerance, WriteRoute
+from seamark.offsets.read.preview import Total
 from seamark.offsets.repair.action import RepairRecords, VerifyRepaired
 from seamark.offsets.repair.rules import RepairRule
-from seamark.offsets.write.guards import CheckStopped, VerifyOffsets
-from seamark.offsets.write.preview import Tolerance, Total
-from seamark.offsets.write.progress_step import CheckProgress
+from seamark.offsets.write.guards import CheckProgress, CheckStopped, VerifyOffsets
 from seamark.offsets.write.records import CheckUnused, WriteRecords
 from seamark.offsets.write.steps import CheckPreview, CopyOffsets, VerifyCopied, WriteOffsets
 from seamark.pipelines.actions import RegisterPipeline
@@ -357,7 +356,7 @@ def test_a_lost_secret_is_the_reason_why_there_is_no_way_back():
 class Scripted:
     """A step that is seen as a script says; the last word stays."""
 
-    kind, aspect, drifts, lands_late, settle_seconds = "scripted", "state", False, True, 10.0
+    kind, aspect, drifts, lands_late, repeats, settle_seconds = "scripted", "state", False, True, False, 10.0
     subject = "a thing"
 
     def __init__(self, *seen: Observed | Exception) -> None:
@@ -417,14 +416,21 @@ class TestSettling:
 
         assert self.settle(Observed.BEFORE, trouble, unknown=self.LOST) == (Outcome.UNKNOWN, trouble)
 
-    @pytest.mark.parametrize("seen", [Observed.BETWEEN, UnreachableError("a rebalance is expected")])
-    def test_rebalance_is_waited_out_for_the_time_of_the_step(self, seen):
+    def test_rebalance_is_waited_out_for_the_time_of_the_step(self):
         end = TIMING.in_flight_seconds + TIMING.shows_seconds
         looks = int((end + 5) / TIMING.look_seconds)
-        step = Scripted(*[seen] * looks, Observed.BEFORE)
+        step = Scripted(*[Observed.BETWEEN] * looks, Observed.BEFORE)
         step.settle_seconds = end + 10
         assert self.settle(step, unknown=self.LOST) == (Outcome.DID_NOT_HAPPEN, self.LOST)
         assert end < self.seconds < end + 10
+
+    @pytest.mark.parametrize(("seen", "repeats"), [(Observed.BETWEEN, True), (UnreachableError("no answer"), False)])
+    def test_half_write_and_silence_are_not_waited_out(self, seen, repeats):
+        end = TIMING.in_flight_seconds + TIMING.shows_seconds
+        step = Scripted(seen)
+        step.repeats, step.settle_seconds = repeats, end + 10
+        assert self.settle(step, unknown=self.LOST)[0] is Outcome.UNKNOWN
+        assert self.seconds <= end + TIMING.look_seconds
 
     def test_in_between_is_unknown(self):
         assert self.settle(Observed.BETWEEN, unknown=self.LOST)[0] is Outcome.UNKNOWN

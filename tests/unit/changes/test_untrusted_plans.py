@@ -15,7 +15,7 @@ from seamark.changes.registration import check_expected
 from seamark.changes.signing import KeyRing, SealKey, SignedJournal, check_signatures
 from seamark.errors import JournalError, LockedError, PermissionDeniedError, RefusedError, TamperedJournalError
 from seamark.kafka.model import HeldRecord
-from seamark.offsets.stores.write_checks import check_own_records
+from seamark.offsets.stores.topic import check_own_records
 from tests.unit.fleet.living import SOURCE_CONFIG, open_living_fleet, register
 
 KEY = SealKey(b"a key of 16 bytes")

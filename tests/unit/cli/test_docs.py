@@ -10,7 +10,7 @@ import pytest
 
 from seamark import errors
 from seamark.cli.main import root
-from seamark.report import OutputFormat
+from seamark.report.data import OutputFormat
 from tests.unit.cli.test_options import LEAVES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "command-line.md").read_text()

@@ -11,7 +11,7 @@ import pytest
 from seamark.changes.file_journal import FileJournal
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.connect import ConnectClient
+from seamark.connect.client import ConnectClient
 from seamark.fleet.fleet import Fleet
 from tests.fakes.connect import FILE_SOURCE, FakeConnect
 from tests.unit.cli.stubs import Outcome as Ended

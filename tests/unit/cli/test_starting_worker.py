@@ -12,7 +12,8 @@ import pytest
 from seamark.changes.file_journal import FileJournal
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.connect import ConnectClient, Timing
+from seamark.connect.caller import Timing
+from seamark.connect.client import ConnectClient
 from seamark.fleet.fleet import Fleet
 from seamark.offsets.read.connector import OrphanedOffsets
 from seamark.offsets.service import find_config_reader

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seamark.connect import ConnectClient
+from seamark.connect.client import ConnectClient
 from seamark.connect.shared_reads import SharedConfigReads, SharedReading, SharedStatusReads
 from seamark.errors import NotFoundError
 from tests.fakes.connect import FakeConnect

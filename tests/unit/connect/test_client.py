@@ -12,7 +12,9 @@ from itertools import count
 import httpx2
 import pytest
 
-from seamark.connect import ConnectClient, Timing, requests
+from seamark.connect import requests
+from seamark.connect.caller import Timing
+from seamark.connect.client import ConnectClient
 from seamark.connect.transport import Transport
 from seamark.core.offsets import Offset
 from seamark.errors import (

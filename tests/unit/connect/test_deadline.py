@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import httpx2
 import pytest
 
-from seamark.connect import Timing, requests
+from seamark.connect import requests
 from seamark.connect.answers import Phase, RequestFailure
-from seamark.connect.caller import Caller, FailoverUrls
+from seamark.connect.caller import Caller, FailoverUrls, Timing
 from seamark.connect.transport import Transport
 from seamark.core.offsets import Offset
 from seamark.core.time import Deadline, limit_requests

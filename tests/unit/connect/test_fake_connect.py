@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from seamark.connect import ConnectClient, Timing
+from seamark.connect.caller import Timing
+from seamark.connect.client import ConnectClient
 from seamark.errors import DevstackError, NotFoundError, UnreachableError, UnsupportedError
 from tests.fakes.connect import Answer, Change, FakeConnect, Page, texts
 

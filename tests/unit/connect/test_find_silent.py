@@ -5,7 +5,8 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from seamark.connect import ConnectClient, Timing
+from seamark.connect.caller import Timing
+from seamark.connect.client import ConnectClient
 from tests.fakes.connect import FakeConnect
 
 

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from seamark.connect import ConnectClient, Timing
+from seamark.connect.caller import Timing
+from seamark.connect.client import ConnectClient
 from seamark.errors import NotFoundError, UnreachableError, UnsettledError
 from tests.fakes.connect import Answer, FakeConnect, Raw, texts
 

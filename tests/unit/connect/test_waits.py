@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from seamark.connect import ConnectClient, Timing
+from seamark.connect.caller import Timing
+from seamark.connect.client import ConnectClient
 from seamark.errors import DeadlineError, NotFoundError
 from tests.fakes.connect import Delay, FakeConnect
 

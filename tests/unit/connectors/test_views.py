@@ -28,7 +28,8 @@ from seamark.offsets.model import OwnerOffsets
 from seamark.offsets.views import build_offsets_view
 from seamark.overview.status import ClusterStatus, FleetStatus
 from seamark.overview.views import build_status_view
-from seamark.report import OutputFormat, render_view
+from seamark.report.data import OutputFormat
+from seamark.report.listing import render_view
 from seamark.report.terminal import render_error
 from seamark.report.text import Screen
 from tests.unit.cli.stubs import TRACE, connector

@@ -8,8 +8,8 @@ import time
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from seamark.context.files import MAX_ALIASES, MAX_BYTES
 from seamark.context.kafka_keys import IGNORED_KEYS, JAVA_KEYS, KAFKA_KEYS, LIBRDKAFKA_KEYS, REFUSED_KEYS
+from seamark.context.layer import MAX_ALIASES, MAX_BYTES
 from seamark.context.schema import CONNECT_KEYS, CONTEXT_KEYS, ROOT_KEYS, SECTION_KEYS
 from seamark.errors import ConfigurationError, InvalidSettingError
 
@@ -172,6 +172,12 @@ def test_yaml_1_2_texts_stay_as_they_are_written(workplace) -> None:
 def test_an_alias_of_a_whole_part_works(workplace) -> None:
     workplace.write("contexts:\n  a:\n    kafka: &k\n      client.id: x\n  b:\n    kafka: *k\n")
     assert workplace.open("b").kafka.values["client.id"].reveal() == "x"
+
+
+def test_a_text_that_comes_by_an_alias_is_located_at_its_anchor(workplace) -> None:
+    workplace.write("contexts:\n  dev:\n    kafka:\n      client.id: &x a\n      client.rack: *x\n")
+    value = workplace.open("dev").kafka.values["client.rack"]
+    assert (value.reveal(), str(value.origin)) == ("a", "seamark.yaml:4")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def loaded_after(code: str) -> set[str]:
 def test_the_package_loads_nothing_until_a_name_is_used() -> None:
     modules = loaded_after("import seamark.context")
     assert not modules & set(HEAVY)
-    assert {name for name in modules if name.startswith("seamark")} == {"seamark", "seamark.context"}
+    assert {name for name in modules if name.startswith("seamark")} == {"seamark", "seamark.context", "seamark.core"}
 
 
 def test_a_context_from_the_environment_loads_no_heavy_library() -> None:
@@ -33,6 +33,18 @@ def test_a_context_from_the_environment_loads_no_heavy_library() -> None:
     )
     assert not modules & set(HEAVY)
     assert "seamark.context.contexts" in modules
+
+
+def test_a_plain_contexts_file_loads_no_heavy_library(tmp_path) -> None:
+    (tmp_path / "seamark.yaml").write_text("contexts:\n  dev:\n    kafka:\n      bootstrap.servers: b:1\n")
+    modules = loaded_after(
+        "from pathlib import Path\n"
+        "from seamark.context import open_context\n"
+        f"here, nowhere = Path({str(tmp_path)!r}), Path('/nonexistent')\n"
+        "context = open_context(environ={}, cwd=here, user_dir=nowhere, system_dir=nowhere)\n"
+        "assert context.kafka.client_config() == {'bootstrap.servers': 'b:1'}"
+    )
+    assert not modules & set(HEAVY)
 
 
 def test_every_public_name_can_be_imported() -> None:

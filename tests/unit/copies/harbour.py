@@ -203,7 +203,7 @@ class Harbour(MethodPorts):
         """What planning may read: this world, and a context with short waits."""
         planning = SimpleNamespace(
             context=SimpleNamespace(journal=SimpleNamespace(in_flight_seconds=TIMING.in_flight_seconds)),
-            client=self.connect,
+            clusters=SimpleNamespace(client=self.connect),
         )
         locks = SimpleNamespace(find_connector=lambda _, name, __, *, kind: frozenset({f"{kind}.{name}"}))
         return Reads(self, {PLANNING: planning, LOCKS: locks, COPY_PREVIEW: self.copies})

@@ -161,7 +161,7 @@ def test_missing_pyspark_says_what_to_install(monkeypatch):
     monkeypatch.setattr(spark, "find_spec", lambda name: None)
     with pytest.raises(DevstackError, match="pyspark is not installed") as caught:
         spark.find_spark()
-    assert "seamark[spark]" in caught.value.hint
+    assert "'.[spark]'" in caught.value.hint
 
 
 def test_another_pyspark_than_the_jars_are_for_is_refused(monkeypatch, tmp_path):

@@ -6,9 +6,8 @@ from collections import Counter
 from threading import RLock
 
 from seamark.changes.file_journal import FileJournal
-from seamark.connect import Validation
 from seamark.connect.capability import build_capabilities
-from seamark.connect.model import Connector, ConnectorStatus, Plugin, State, Task, Worker
+from seamark.connect.model import Connector, ConnectorStatus, Plugin, State, Task, Validation, Worker
 from seamark.context import ConnectSettings, Context, JournalSettings, KafkaSettings
 from seamark.context.journal import JournalKind
 from seamark.context.value import Value

@@ -5,10 +5,10 @@ import time
 import pytest
 
 from seamark.changes.timing import ChangeTiming, build_timing
-from seamark.connect import ConnectClient
 from seamark.connect.api import STATUSES
+from seamark.connect.client import ConnectClient
 from seamark.fleet.environment import LiveEnvironment, SystemClock, build_changing_brokers, build_changing_client
-from seamark.kafka import Brokers
+from seamark.kafka.brokers import Brokers
 from seamark.offsets.port import OFFSETS, SNAPSHOTS
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.fleet.builders import settings

@@ -14,7 +14,7 @@ from seamark.errors import (
     NotFoundError,
     UnreachableError,
 )
-from seamark.kafka import KafkaAdmin
+from seamark.kafka.admin import KafkaAdmin
 from tests.unit.kafka.fakes import FakeAdminClient, FakeError, done, failed, node, operations, topic
 
 ADDRESS = "broker-1:9092"

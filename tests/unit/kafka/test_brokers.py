@@ -18,8 +18,8 @@ from seamark.errors import (
     UnreachableError,
     UnsupportedError,
 )
-from seamark.kafka import Brokers
 from seamark.kafka import failures as outcomes
+from seamark.kafka.brokers import Brokers
 from seamark.kafka.groups import Committed, GroupType
 from seamark.kafka.kafka_python import KafkaPythonError, load
 from tests.unit.kafka.fakes import FakeBrokersClient, FakeError, done, failed

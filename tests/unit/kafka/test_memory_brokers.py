@@ -1,4 +1,4 @@
-"""The brokers in memory, held to the cases that real ones run in tests/integration/test_transactions.py."""
+"""The brokers in memory, held to the cases that real ones run in tests/integration/kafka/test_transactions.py."""
 
 from __future__ import annotations
 

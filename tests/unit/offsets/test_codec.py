@@ -20,7 +20,7 @@ from seamark.offsets.codec.codec import (
     encode_value,
 )
 from seamark.offsets.codec.verdicts import Anomaly, KeyVerdict, ValueVerdict
-from tests.unit.offsets.dirty import CASES
+from tests.fakes.offsets.dirty import CASES
 from tests.unit.offsets.listing import Listing, foretell_listing
 
 

@@ -1,4 +1,7 @@
-"""What Connect's converters can't read. tests/integration/test_skip_decoding.py holds it against Connect itself."""
+"""What Connect's converters can't read.
+
+tests/integration/dead_letters/test_skip_decoding.py compares it with Connect itself.
+"""
 
 from __future__ import annotations
 

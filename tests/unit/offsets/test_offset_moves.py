@@ -9,7 +9,7 @@ import pytest
 from seamark.changes.plan import Plan
 from seamark.core.offsets import Certainty
 from seamark.errors import NotFoundError, RefusedError, StalePlanError, UnsupportedError, UsageError
-from seamark.offsets.write.preview import Tolerance
+from seamark.offsets.model import Tolerance
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register
 from tests.unit.offsets.moving import Place
 

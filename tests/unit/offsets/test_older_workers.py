@@ -12,7 +12,7 @@ import seamark.kafka.worker_group as worker_group
 from seamark.changes.plan import Plan
 from seamark.core.time import read_clock
 from seamark.errors import AuthorizationError, RejectedError, SeamarkError, UnsupportedError
-from tests.fault.older import MATRIX
+from tests.fault.offsets.older import MATRIX
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register
 from tests.unit.offsets.moving import Leaping, Place
 

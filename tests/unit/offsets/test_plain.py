@@ -13,7 +13,7 @@ from seamark.kafka.model import RawRecord
 from seamark.offsets.codec.codec import decode_key, decode_value, encode_key, encode_value, read_json
 from seamark.offsets.codec.jackson import NotJsonError, Scanner
 from seamark.offsets.stores.topic import TopicStore, build_home, split_plain
-from tests.unit.offsets.dirty import CASES
+from tests.fakes.offsets.dirty import CASES
 from tests.unit.offsets.scans import FakeScan
 
 

@@ -9,7 +9,7 @@ from seamark.connect.model import ConnectorStatus, State, Task
 from seamark.core.offsets import Offset, Order, order_of, spell_identity
 from seamark.errors import NotFoundError, RefusedError, UnreachableError
 from seamark.offsets.model import OffsetWrite
-from seamark.offsets.write.progress_step import CheckProgress
+from seamark.offsets.write.guards import CheckProgress
 from tests.ports import MethodPorts
 
 A, B = {"table": "a"}, {"table": "b"}

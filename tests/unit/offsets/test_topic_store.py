@@ -12,8 +12,8 @@ from seamark.kafka.partitioner import choose_partition
 from seamark.offsets.codec.codec import decode_key, decode_value, encode_key
 from seamark.offsets.codec.verdicts import KeyVerdict
 from seamark.offsets.model import OffsetAnomaly
-from seamark.offsets.stores.topic import TopicStore, build_key_filter
-from tests.unit.offsets.dirty import CASES
+from seamark.offsets.stores.topic import KeyFilter, TopicStore
+from tests.fakes.offsets.dirty import CASES
 from tests.unit.offsets.listing import Listing, foretell_listing
 from tests.unit.offsets.scans import FakeScan
 
@@ -197,7 +197,7 @@ NAMES = st.text(min_size=1, max_size=12)
 
 @given(name=NAMES, other=NAMES, spaces=st.booleans(), ascii_only=st.booleans())
 def test_the_filter_never_loses_a_key_of_the_owner(name, other, spaces, ascii_only):
-    accept = build_key_filter([name])
+    accept = KeyFilter([name])
     partition = {"a": 1}
     separators = (", ", ": ") if spaces else (",", ":")
     spelled = json.dumps([name, partition], separators=separators, ensure_ascii=ascii_only)

@@ -30,7 +30,8 @@ from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters, Desire
 from seamark.pipelines.service import Landings, list_table_files
 from seamark.pipelines.status import LandPlan, LandState, build_standings
 from seamark.pipelines.views import build_landing_view, build_landings_view
-from seamark.report import OutputFormat, render_view
+from seamark.report.data import OutputFormat
+from seamark.report.listing import render_view
 from seamark.specs.model import Spec
 from seamark.tables.model import LedgerEntry
 from tests.unit.changes.brokers import FakeBrokers

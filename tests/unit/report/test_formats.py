@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from seamark.connectors.views import build_connector_view
-from seamark.report import OutputFormat, render_view
-from seamark.report.listing import render_tick
+from seamark.report.data import OutputFormat
+from seamark.report.listing import render_tick, render_view
 from seamark.report.text import Screen
 from tests.unit.cli.stubs import NOON
 from tests.unit.report.samples import FORBIDDEN, OUR_STYLES, build_connector, build_views, hostile_text

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.report import escape
 from seamark.report.data import render_compact
+from seamark.report.text import escape
 from tests.unit.report.samples import FORBIDDEN, hostile_text
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from seamark.connectors.views import build_connectors_view
 from seamark.errors import SeamarkError
-from seamark.report import OutputFormat, TerminalReporter
-from seamark.report.terminal import ColorMode, can_color
+from seamark.report.data import OutputFormat
+from seamark.report.terminal import ColorMode, TerminalReporter, can_color
 from tests.unit.cli.stubs import NOON, Terminal, connector
 
 

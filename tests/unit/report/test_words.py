@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.report import render_sparkline
+from seamark.report.table import render_sparkline
 from seamark.report.words import (
     render_ago,
     render_bytes,

@@ -126,6 +126,6 @@ def test_missing_extra_is_named_before_anything_is_done(monkeypatch):
     monkeypatch.setattr(session, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match="pyspark and pyarrow") as caught:
         require_spark()
-    assert caught.value.hint == "pip install 'seamark[spark]'"
+    assert caught.value.hint == "run pip install '.[spark]' in a checkout of seamark"
     with pytest.raises(ConfigurationError), open_spark(SparkOptions(), WORK):
         pass

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seamark.context.yaml import ScalarNode
 from seamark.errors import SpecError
+from seamark.specs.document import Document
 from seamark.specs.layers import Filler, escape_marks, has_slots
-from seamark.specs.nodes import Document, ScalarNode
 
 
 def fill(text, *, row=None, **environ):

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seamark.context.yaml import MappingNode, ScalarNode, SequenceNode
 from seamark.errors import SpecError
-from seamark.specs.nodes import Document, MappingNode, ScalarNode, SequenceNode
+from seamark.specs.document import Document
 from seamark.specs.plain_files import parse_json
 
 

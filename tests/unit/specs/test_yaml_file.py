@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from seamark.core.files import FileLocation
 from seamark.errors import SpecError
+from seamark.specs.document import RULES
 
 SKETCH = """\
 defaults:
@@ -128,7 +131,7 @@ def test_an_alias_bomb_is_refused(folder):
 
 
 def test_a_bomb_of_merge_keys_is_stopped_early(folder, monkeypatch):
-    monkeypatch.setattr("seamark.specs.yaml.MAX_NODES", 20_000)
+    monkeypatch.setattr("seamark.specs.document.RULES", replace(RULES, max_size=20_000))
     keys = "\n".join(f"  k{number}: 1" for number in range(300))
     merges = "\n".join("  - {<<: *all}" for _ in range(100))
     folder.write("x.yaml", f"defaults: &all\n{keys}\nconnectors:\n{merges}\n")

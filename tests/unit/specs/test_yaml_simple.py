@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seamark.context.yaml import MappingNode, Node, ScalarNode, SequenceNode, parse_events, parse_simple
 from seamark.errors import SpecError
-from seamark.specs.nodes import Document, MappingNode, Node, ScalarNode, SequenceNode
-from seamark.specs.yaml import parse_events, parse_simple
+from seamark.specs.document import Document
 
 PLAIN_FILE = """\
 # a comment

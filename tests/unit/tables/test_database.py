@@ -94,4 +94,4 @@ except ConfigurationError as error:
     print(error.hint)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout == "pip install 'seamark[postgres]'\n", done.stderr
+    assert done.stdout == "run pip install '.[postgres]' in a checkout of seamark\n", done.stderr

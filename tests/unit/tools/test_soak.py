@@ -21,12 +21,12 @@ from seamark.offsets.write.steps import WriteOffsets
 from seamark.report.data import OutputFormat
 from seamark.report.listing import render_view
 from tests.fault.history import Change
-from tests.soak import brokers as soak_brokers
 from tests.soak.__main__ import read_arguments
 from tests.soak.chaos import Chaos, draw_pause
-from tests.soak.offset_history import find_breaks
-from tests.soak.offset_lane import is_advised
-from tests.soak.undecidable import check_forced, check_held, find_advised, find_nonce, find_unknown
+from tests.soak.offsets import brokers as soak_brokers
+from tests.soak.offsets.offset_history import find_breaks
+from tests.soak.offsets.offset_lane import is_advised
+from tests.soak.offsets.undecidable import check_forced, check_held, find_advised, find_nonce, find_unknown
 
 CHANGE = "01KTESTCHANGE00000000000000"
 WRITE = WriteOffsets("game", "orders", (Offset({"filename": "f"}, {"position": 1}),))

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from seamark.changes.environment import SnapshotBrokers
 from seamark.changes.journal import Ending
 from seamark.changes.outcome import Outcome
 from seamark.changes.step import CanNotUndo, Intent, Observed
@@ -19,6 +18,7 @@ from seamark.errors import (
     StalePlanError,
     UnknownOutcomeError,
 )
+from seamark.kafka.api import SnapshotBrokers
 from seamark.kafka.groups import Committed
 from seamark.kafka.model import PartitionStatus, TopicConfig, TopicStatus
 from seamark.topics.actions import AlterTopicConfig, CreateTopic, DeleteNewTopic, DeleteTopic, GrowTopic

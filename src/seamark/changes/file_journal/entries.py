@@ -1,10 +1,11 @@
 """Writes the entries of one change.
 
-An append is: am I still the holder? → write → fsync → am I still the holder? → done. It takes no lock. Whoever takes
-the change over first puts a new nonce into `open/ID`, then reads the file, then puts a copy with a `taken` entry in its
-place. So an entry that was acknowledged is in the copy, as its second look came before the new nonce. One that was not
-is in the copy or in a file without a name, and its writer hears FencedError. A holder that was stopped at any of these
-points, even within its write, holds nobody up and spoils nothing.
+An append checks that this process is still the holder, writes, calls fsync, and checks again. It takes no lock. A
+process that takes the change over first writes a new nonce to `open/ID`, then reads the file, then replaces it with a
+copy that has a `taken` entry. So the copy contains every acknowledged entry, because the second check of an
+acknowledged append came before the new nonce. An entry that was not acknowledged is in the copy or in an unlinked file,
+and its writer gets a FencedError. A holder that was suspended at any of these points, even during its write, blocks no
+other process and damages nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +29,27 @@ from seamark.changes.file_journal.files import (
     write_all,
 )
 from seamark.changes.file_journal.locks import HeldLockFiles
-from seamark.changes.journal import NO_HASH, Entry, EntryKind, check_chain
+from seamark.changes.journal import (
+    Entry,
+    EntryKind,
+    build_entries,
+    check_appendable,
+    check_chain,
+    find_hold,
+    find_nonce,
+    format_timestamp,
+)
 from seamark.errors import FencedError, JournalError, SeamarkError, TamperedJournalError, UsageError
 
-# A holder may be in the middle of a write. 5 MB into the page cache take about 2 ms; ten times that is time enough.
+# A holder may be in the middle of a write. Writing 5 MB to the page cache takes about 2 ms; ten times that is enough.
 _LOOK_AGAIN_SECONDS = 0.02
-# The change that made a fleet of ten thousand has 37 MB, and is read by every plan.
+# The change that created a fleet of ten thousand connectors has 37 MB, and every plan reads it.
 _KEPT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class TornTail:
-    """Bytes behind the last whole entry: an entry that was not written to its end and was never acknowledged."""
+    """Bytes after the last whole entry: an entry that was written only partly and never acknowledged."""
 
     file: Path
     offset: int
@@ -48,7 +57,7 @@ class TornTail:
 
     @property
     def note(self) -> str:
-        """What is to be said of it."""
+        """The note to show for it."""
         return (
             f"{len(self.data)} bytes of an unfinished entry at the end of {self.file} (byte {self.offset}) are ignored"
         )
@@ -56,7 +65,7 @@ class TornTail:
 
 @dataclass(frozen=True, slots=True)
 class StoredChange:
-    """A change as its file holds it: the whole entries, their bytes, and a torn tail if there is one."""
+    """A change as stored in its file: the whole entries, their size in bytes, and a torn tail if there is one."""
 
     entries: tuple[Entry, ...]
     size: int
@@ -64,20 +73,15 @@ class StoredChange:
 
     @property
     def is_open(self) -> bool:
-        """Whether its last whole entry does not close it."""
+        """Whether its last whole entry isn't a `close`."""
         return self.entries[-1].kind is not EntryKind.CLOSE
-
-    @property
-    def nonce(self) -> str:
-        """The nonce of the newest holder, as the entries say."""
-        return str(newest_hold(self.entries).body.get("nonce", ""))
 
 
 class ClosedChanges:
-    """Changes that were read and are closed: nobody writes to them any more, so that one reading serves several looks.
+    """A cache of closed changes, which are no longer written to, so that each file is read only once.
 
-    It keeps the first ones it is given until their files come to `budget_bytes`. A reader of heads begins with the
-    newest, which are those that are read next.
+    It keeps the changes it reads first, until their files add up to `budget_bytes`. A reader of heads begins with the
+    newest changes, which are also those that are read next.
     """
 
     def __init__(self, budget_bytes: int = _KEPT_BYTES) -> None:
@@ -85,7 +89,7 @@ class ClosedChanges:
         self._kept: dict[str, tuple[tuple[int, int, int], StoredChange]] = {}
 
     def read(self, layout: Layout, change: str) -> StoredChange:
-        """Like `read_change`. A file that is not the one of before is read anew."""
+        """Read a change like `read_change`, from the cache unless its file has changed."""
         mark = _mark_of(layout.change_file(change))
         kept = self._kept.get(change)
         if kept is not None and kept[0] == mark:
@@ -102,19 +106,17 @@ def _mark_of(path: Path) -> tuple[int, int, int]:
     return seen.st_ino, seen.st_size, seen.st_mtime_ns
 
 
-def newest_hold(entries: Sequence[Entry]) -> Entry:
-    """The entry by which the present holder got the change: the newest `taken`, else the `open`."""
-    return next((entry for entry in reversed(entries) if entry.kind is EntryKind.TAKEN), entries[0])
-
-
 def read_change(layout: Layout, change: str) -> StoredChange:
-    """Read and check a change. FileNotFoundError if there is none.
+    """Read and check a change.
 
-    A change that its entries leave open must be listed open too: what closed it was cut off otherwise.
+    A change whose entries leave it open must also be listed as open. Otherwise its `close` entry was cut off.
+
+    Raises:
+        FileNotFoundError: there is no such change.
     """
     stored = _read_settled(layout.change_file(change), change)
     if stored.is_open and layout.read_marker(change) is None:
-        # Its holder may have closed it between the two looks.
+        # Its holder may have closed it between the two reads.
         stored = _read_settled(layout.change_file(change), change)
         if stored.is_open and layout.read_marker(change) is None:
             raise TamperedJournalError(
@@ -177,7 +179,7 @@ def _tampered(path: Path, reason: str, *, number: int, offset: int, hint: str = 
 
 
 class FileJournalWriter:
-    """The hold of one change in a file journal. Threads may share it."""
+    """Holds the locks of one change in a file journal and writes its entries. Threads may share it."""
 
     def __init__(
         self,
@@ -205,12 +207,12 @@ class FileJournalWriter:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """Every entry of the change, the ones before a take-over too."""
+        """Every entry of the change, including those before a takeover."""
         return tuple(self._entries)
 
     @property
     def is_released(self) -> bool:
-        """Whether the locks were given back."""
+        """Whether the locks were released."""
         return self._fd is None
 
     def append(self, kind: EntryKind, body: Mapping[str, Any]) -> Entry:
@@ -220,13 +222,17 @@ class FileJournalWriter:
     def append_all(self, bodies: Sequence[tuple[EntryKind, Mapping[str, Any]]]) -> tuple[Entry, ...]:
         """Write several entries with one sync."""
         with self._mutex:
-            fd = self._check_usable()
-            entries, frames = self._build_entries(bodies)
-            last = entries[-1]
+            fd = self._fd
+            if fd is None:
+                raise UsageError(f"the hold of change {self._change} was released")
+            check_appendable(self._entries[-1], failure=self._failure)
+            at = format_timestamp(self._now())
+            entries = build_entries(self._change, bodies, by=self._by, at=at, after=self._entries[-1])
+            frames = build_frames(entries)
             name = f"entry {entries[0].number} ({entries[0].kind}) of change {self._change}"
             with journal_errors(f"{name} was not written", self._layout.folder, change=self._change):
                 self._check_fence(fd, size=self._size)
-            is_last = last.kind is EntryKind.CLOSE
+            is_last = entries[-1].kind is EntryKind.CLOSE
             self._write(fd, frames, name=name, is_last=is_last)
             self._size += len(frames)
             self._entries += entries
@@ -234,23 +240,13 @@ class FileJournalWriter:
                 self._unlist()
             return tuple(entries)
 
-    def _build_entries(self, bodies: Sequence[tuple[EntryKind, Mapping[str, Any]]]) -> tuple[list[Entry], bytes]:
-        entries: list[Entry] = []
-        frames: list[bytes] = []
-        after, at = self._entries[-1], timestamp(self._now())
-        for kind, body in bodies:
-            after, frame = build_entry(self._change, kind, body, by=self._by, at=at, after=after)
-            entries.append(after)
-            frames.append(frame)
-        return entries, b"".join(frames)
-
     def measure_age(self, number: int) -> float:
-        """Return 0.0: times of files come from a clock that can be set. Marks in the entries tell more."""
+        """Return 0.0: file times come from a clock that can be set. Clock marks in the entries are more reliable."""
         del number
         return 0.0
 
     def release(self) -> None:
-        """Give the locks back. Without a `close` entry the change stays open, to be resumed."""
+        """Release the locks. Without a `close` entry the change stays open, to be resumed."""
         with self._mutex:
             if self._fd is not None:
                 os.close(self._fd)
@@ -260,8 +256,9 @@ class FileJournalWriter:
     def _write(self, fd: int, frame: bytes, *, name: str, is_last: bool) -> None:
         """Write and sync a frame. A writer that failed once writes no more.
 
-        A failed fsync may have dropped the bytes and told it once; a later fsync that succeeds says nothing about them.
-        Nothing is taken back either: the file may be somebody else's by now, and a torn tail is seen by every reader.
+        A failed fsync may have dropped the bytes and is reported only once; a later successful fsync doesn't cover
+        them. The partial write isn't removed either: another process may hold the file by now, and every reader detects
+        a torn tail.
         """
         self._failure = f"{name} failed, and whether it is on the disk is not known"
         with journal_errors(self._failure, self._layout.folder, change=self._change):
@@ -274,24 +271,10 @@ class FileJournalWriter:
                 raise
         self._failure = ""
 
-    def _check_usable(self) -> int:
-        if self._fd is None:
-            raise UsageError(f"the hold of change {self._change} was released")
-        if self._failure:
-            raise JournalError(
-                f"change {self._change} can't be written any more by this process",
-                cause=f"earlier: {self._failure}",
-                hint=f"seamark journal resume {self._change}",
-                context={"change": self._change},
-            )
-        if self._entries[-1].kind is EntryKind.CLOSE:
-            raise UsageError(f"change {self._change} is closed; it takes no more entries")
-        return self._fd
-
     def _check_fence(self, fd: int, *, size: int, may_be_unlisted: bool = False) -> None:
-        """Refuse unless this nonce still stands in `open/ID` and the file is the one we know, and as long.
+        """Raise an error unless `open/ID` still contains this nonce and the file is the same and has the known size.
 
-        When its close is written, somebody who begins another change may see it and unlist the change before we do.
+        After the `close` entry is written, a process that begins another change may see it and unlist the change first.
         """
         nonce = self._layout.read_marker(self._change)
         if nonce != self._nonce and not (nonce is None and may_be_unlisted):
@@ -308,15 +291,15 @@ class FileJournalWriter:
         cause = "its listing under open/ was removed"
         try:
             stored = read_change(self._layout, self._change)
-            hold = newest_hold(stored.entries)
-            if stored.nonce != self._nonce:
+            hold = find_hold(stored.entries)
+            if find_nonce(stored.entries) != self._nonce:
                 cause = f"{hold.by} holds it since {hold.at}"
             elif not stored.is_open:
                 cause = "it was closed"
             elif self._layout.read_marker(self._change) is not None:
                 cause = "somebody has begun to take it over"
         except (SeamarkError, OSError):
-            # Only the wording hangs on this; that we are fenced is known.
+            # This only affects the wording of the cause; that this process is fenced is certain.
             cause = "somebody else's nonce stands in its place"
         return FencedError(
             f"change {self._change} was taken from this process; it writes and does nothing more",
@@ -326,26 +309,13 @@ class FileJournalWriter:
         )
 
     def _unlist(self) -> None:
-        """Take the closed change from the list of open ones. If that fails, the next begin does it."""
+        """Remove the closed change from the list of open ones. If that fails, the next begin removes it."""
         try:
             self._layout.drop_marker(self._change)
         except OSError:
             return
 
 
-def build_entry(
-    change: str, kind: EntryKind, body: Mapping[str, Any], *, by: str, at: str, after: Entry | None
-) -> tuple[Entry, bytes]:
-    """The next entry as it will be read again, and its frame. It shares nothing with the caller's `body`."""
-    number = after.number + 1 if after else 0
-    previous = after.hash if after else NO_HASH
-    try:
-        data = Entry(change, number=number, kind=kind, at=at, by=by, body=body, previous=previous).to_bytes()
-        return Entry.from_bytes(data), build_frame(data)
-    except (TypeError, ValueError, RecursionError, TamperedJournalError) as error:
-        raise UsageError(f"entry {number} of change {change} can't be written as JSON", cause=str(error)) from None
-
-
-def timestamp(now: float) -> str:
-    """A moment in UTC and ISO 8601."""
-    return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def build_frames(entries: Iterable[Entry]) -> bytes:
+    """Return entries in the format of the journal file."""
+    return b"".join(build_frame(entry.to_bytes()) for entry in entries)

@@ -1,11 +1,11 @@
-"""Where things stand in the journal's folder.
+"""The layout of the journal's folder.
 
 changes/ID.journal   the entries of a change
-changes/ID.torn-N    what was found behind the last whole entry, set aside when the change was taken over
-open/ID              the change is open; holds the nonce of whoever may write its next entry
-locks/HASH.lock      one a lock, held by `flock`; says inside what it locks and who held it last
+changes/ID.torn-N    bytes after the last whole entry, moved here when the change was taken over
+open/ID              the change is open; contains the nonce of the process that may write its next entry
+locks/HASH.lock      one file per lock, held with `flock`; names the locked resource and the last holder
 drafts/              files before they are renamed into place
-gate                 `flock`ed for the moment in which a change is begun or taken over, or the key recorded
+gate                 held with `flock` while a change is begun or taken over, or the key is recorded
 key                  the record of the journal's key: its fingerprint
 """
 
@@ -21,9 +21,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from seamark.changes.actor import LENGTH
-from seamark.changes.journal import KeyRecord, parse_key_record
-from seamark.errors import JournalError, NotFoundError, TamperedJournalError, UsageError
+from seamark.changes.journal import KeyRecord, choose_change, is_change_id, parse_change_id, parse_key_record
+from seamark.errors import JournalError, TamperedJournalError
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
@@ -31,14 +30,14 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write every byte; a disk that is nearly full takes some of them and says so at the next call."""
+    """Write every byte. A nearly full disk accepts some of them and reports the error at the next call."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
 
 
 def sync_file(path: Path) -> None:
-    """Make a file durable that somebody else has written."""
+    """Make a file durable that another process has written."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -56,7 +55,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace_file(target: Path, data: bytes, *, draft: Path) -> None:
-    """Put a file in place whole: a draft, fsync, rename, fsync of the folder."""
+    """Replace a file atomically: write a draft, fsync, rename, fsync of the folder."""
     fd = open_new(draft)
     try:
         write_all(fd, data)
@@ -68,7 +67,7 @@ def replace_file(target: Path, data: bytes, *, draft: Path) -> None:
 
 
 def open_new(path: Path) -> int:
-    """An empty file for writing, its owner's alone whatever the umask says."""
+    """Open a new, empty file for writing that only its owner can access, regardless of the umask."""
     flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(path, flags, FILE_MODE)
     os.fchmod(fd, FILE_MODE)
@@ -76,7 +75,7 @@ def open_new(path: Path) -> int:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, its owner's alone, if it is not there."""
+    """Create a folder that only its owner can access, if it doesn't exist."""
     if folder.is_dir():
         return
     try:
@@ -87,7 +86,11 @@ def make_folder(folder: Path) -> None:
 
 
 def read_owned(path: Path) -> bytes:
-    """A file's bytes, if it is ours and nobody else can write it; else it is refused by name."""
+    """Read a file that belongs to this user and that no other user can write.
+
+    Raises:
+        TamperedJournalError: the file has another owner, is writable by others, or is a symbolic link.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
@@ -100,7 +103,7 @@ def read_owned(path: Path) -> bytes:
 
 
 def check_owner(path: Path, status: os.stat_result) -> None:
-    """Refuse what is somebody else's, or what somebody else can write."""
+    """Refuse a file of another user, or one that other users can write."""
     if status.st_uid != os.geteuid():
         raise TamperedJournalError(
             f"{path} belongs to user {status.st_uid}, and this is user {os.geteuid()}",
@@ -116,7 +119,7 @@ def check_owner(path: Path, status: os.stat_result) -> None:
 
 @contextmanager
 def journal_errors(doing: str, folder: Path, *, change: str = "") -> Iterator[None]:
-    """Turn an error of the file system into one that says what was not done and what to type."""
+    """Convert an error of the file system into one that names the failed operation and the next command."""
     try:
         yield
     except OSError as error:
@@ -142,21 +145,22 @@ def _next_step(code: int | None, folder: Path) -> str:
 #     entry 0000000123 <SHA-256 of the entry> <CRC-32 of this line so far>⏎
 #     {"at":…}⏎
 #
-# The line has a checksum of its own: a changed length must not look like an entry that was not written to its end. An
-# entry is JSON and holds neither a line break nor a zero byte, so a frame has neither in the wrong place.
+# The line has its own checksum, because a changed length must not look like an entry that was written only partly. An
+# entry is JSON and contains neither a line break nor a zero byte, so a frame has neither in the wrong position.
 
 _MAGIC = b"entry "
 _END = b"\n"
 _LENGTH_DIGITS = 10
 # Magic, length, SHA-256 and CRC-32 in hexadecimal, two spaces between them, the line's end.
 HEADER_BYTES = len(_MAGIC) + _LENGTH_DIGITS + 1 + 64 + 1 + 8 + 1
-# What a file system gives for blocks that a power cut left unwritten. One changed bit makes one zero byte at most.
+# What a file system returns for blocks that a power failure left unwritten. One flipped bit makes at most one zero
+# byte.
 _UNWRITTEN = bytes(16)
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """What stands in a file: each whole entry's place and bytes, then `torn_bytes` of one not written to its end."""
+    """The content of a file: offset and bytes of each whole entry, then `torn_bytes` of a partly written one."""
 
     bodies: tuple[tuple[int, bytes], ...]
     size: int
@@ -164,7 +168,7 @@ class Frames:
 
 
 class DamagedFrameError(Exception):
-    """A frame is not as it was written. Internal: the reader turns it into an error that names the file."""
+    """A frame differs from what was written. Internal: the reader converts it into an error that names the file."""
 
     def __init__(self, reason: str, *, number: int, offset: int) -> None:
         super().__init__(reason)
@@ -174,12 +178,12 @@ class DamagedFrameError(Exception):
 
 
 def build_frame(body: bytes) -> bytes:
-    """An entry's bytes as they stand in the file."""
+    """Build the frame of an entry as it is stored in the file."""
     return _build_header(len(body), hashlib.sha256(body).hexdigest().encode()) + body + _END
 
 
 def split_frames(data: bytes) -> Frames:
-    """The entries in a file's bytes; `size` is where the whole ones end."""
+    """Split a file's bytes into entries; `size` is the end of the last whole entry."""
     bodies: list[tuple[int, bytes]] = []
     offset = 0
     while offset < len(data):
@@ -204,7 +208,7 @@ def _build_header(length: int, digest: bytes) -> bytes:
 
 
 def _read_length(rest: memoryview) -> int | None:
-    """The length in a frame's first line, if the line is whole and exactly as it was written."""
+    """Return the length in a frame's first line; None unless the line is complete and unchanged."""
     header = bytes(rest[:HEADER_BYTES])
     digits = header[len(_MAGIC) : len(_MAGIC) + _LENGTH_DIGITS]
     if len(header) < HEADER_BYTES or not digits.isdigit():
@@ -214,9 +218,9 @@ def _read_length(rest: memoryview) -> int | None:
 
 
 def _is_torn(rest: bytes, *, length: int | None) -> bool:
-    """Whether the bytes from a bad frame to the file's end are one write that did not finish.
+    """Return whether the bytes from a bad frame to the file's end are one incomplete write.
 
-    A killed process or a full disk leaves the beginning of a frame; a power cut may leave unwritten blocks in it.
+    A killed process or a full disk leaves the beginning of a frame; a power failure may leave unwritten blocks in it.
     Anything else was changed after it was written.
     """
     if _has_later_frame(rest):
@@ -249,22 +253,22 @@ class Layout:
 
     @property
     def changes(self) -> Path:
-        """The files of the changes."""
+        """The folder of the changes' files."""
         return self.folder / "changes"
 
     @property
     def open(self) -> Path:
-        """The list of open changes: a file each."""
+        """The folder that lists open changes, one file each."""
         return self.folder / "open"
 
     @property
     def locks(self) -> Path:
-        """The lock files."""
+        """The folder of lock files."""
         return self.folder / "locks"
 
     @property
     def drafts(self) -> Path:
-        """Files before they stand in their place."""
+        """The folder for files that aren't renamed into place yet."""
         return self.folder / "drafts"
 
     @property
@@ -278,30 +282,30 @@ class Layout:
         return self.folder / "key"
 
     def change_file(self, change: str) -> Path:
-        """The file of a change's entries."""
+        """Return the file of a change's entries."""
         return self.changes / f"{change}{_SUFFIX}"
 
     def marker(self, change: str) -> Path:
-        """The file that lists a change as open."""
+        """Return the file that lists a change as open."""
         return self.open / change
 
     def next_torn_file(self, change: str) -> Path:
-        """A name that is not taken, for what is found behind a change's last whole entry."""
+        """Return an unused file name for bytes found after a change's last whole entry."""
         number = 1
         while (path := self.changes / f"{change}.torn-{number}").exists():
             number += 1
         return path
 
     def lock_file(self, base_name: str) -> Path:
-        """Names of things may hold any letter and be long; the file's name is a hash, the name stands inside."""
+        """Return the file of a lock. Its name is a hash, because lock names may be long and contain any character."""
         return self.locks / f"{hashlib.sha256(base_name.encode()).hexdigest()[:32]}.lock"
 
     def draft(self, target: Path) -> Path:
-        """Only the holder of the gate writes drafts, so that one name for each target is enough."""
+        """Return the draft of a file. One name per target suffices: only the holder of the gate writes drafts."""
         return self.drafts / target.name
 
     def make(self) -> None:
-        """Make what is missing of the folders, and refuse a folder that others can write."""
+        """Create the missing folders, and refuse a folder that others can write."""
         missing = [folder for folder in (self.folder, *self.folder.parents) if not folder.is_dir()]
         for folder in reversed(missing):
             make_folder(folder)
@@ -310,43 +314,32 @@ class Layout:
             make_folder(folder)
 
     def check(self) -> None:
-        """Refuse a folder of somebody else, or one that others can write."""
+        """Refuse a folder that belongs to another user or that others can write."""
         if self.folder.exists():
             check_owner(self.folder, self.folder.stat())
 
     def change_ids(self) -> list[str]:
-        """Every change, the oldest first."""
+        """Return every change, the oldest first."""
         return sorted(name.removesuffix(_SUFFIX) for name in _names(self.changes) if name.endswith(_SUFFIX))
 
     def open_ids(self) -> list[str]:
-        """Every change that is listed open, the oldest first."""
+        """Return every change that is listed as open, the oldest first."""
         return sorted(name for name in _names(self.open) if is_change_id(name))
 
     def resolve(self, change: str) -> str:
-        """The whole id for one that may be shortened.
+        """Return the full ID for an ID that may be shortened.
 
         Raises:
-            UsageError: it is no id, or it fits several changes.
-            NotFoundError: it fits none.
+            UsageError: it is not an ID, or it matches several changes.
+            NotFoundError: it matches none.
         """
-        wanted = change.strip().upper()
-        if not wanted.isascii() or not wanted.isalnum() or len(wanted) > LENGTH:
-            raise UsageError(f"{change!r} is no change id", hint="seamark journal list shows the ids")
+        wanted = parse_change_id(change)
         if is_change_id(wanted) and self.change_file(wanted).exists():
             return wanted
-        found = [name for name in self.change_ids() if name.startswith(wanted)]
-        if not found:
-            raise NotFoundError(
-                f"the journal has no change {change}", hint="seamark journal list", context={"change": change}
-            )
-        if len(found) > 1:
-            shown = ", ".join(found[:_SHOWN_CANDIDATES])
-            more = f" and {len(found) - _SHOWN_CANDIDATES} more" if len(found) > _SHOWN_CANDIDATES else ""
-            raise UsageError(f"{change} fits {len(found)} changes", cause=f"{shown}{more}", hint="give more letters")
-        return found[0]
+        return choose_change(change, [name for name in self.change_ids() if name.startswith(wanted)])
 
     def read_marker(self, change: str) -> str | None:
-        """The nonce of whoever may write the change's next entry; None if the change is not open."""
+        """Return the nonce of the process that may write the change's next entry; None if the change isn't open."""
         try:
             return read_owned(self.marker(change)).decode()
         except FileNotFoundError:
@@ -355,35 +348,30 @@ class Layout:
             raise TamperedJournalError(f"{self.marker(change)} is not as seamark writes it") from None
 
     def read_key(self) -> KeyRecord | None:
-        """Return the record of the journal's key; None where there is none."""
+        """Return the record of the journal's key; None if there is none."""
         try:
             return parse_key_record(read_owned(self.key), where=str(self.key))
         except FileNotFoundError:
             return None
 
     def write_key(self, record: KeyRecord) -> None:
-        """Store the record of the journal's key. Only the holder of the gate may."""
+        """Store the record of the journal's key. Only the holder of the gate may do this."""
         replace_file(self.key, record.to_bytes(), draft=self.draft(self.key))
 
     def write_marker(self, change: str, nonce: str) -> None:
-        """From now on only the holder of this nonce may write the change's next entry."""
+        """Allow only the holder of this nonce to write the change's next entry."""
         target = self.marker(change)
         replace_file(target, nonce.encode(), draft=self.draft(target))
 
     def drop_marker(self, change: str) -> None:
-        """The change is no longer open."""
+        """Remove a change from the list of open ones."""
         self.marker(change).unlink(missing_ok=True)
 
     def drop_change(self, change: str) -> None:
-        """Take back a change that was never begun: its file first, so that no open change is ever unlisted."""
+        """Remove a change that was never begun. Its file goes first, so that no open change is ever unlisted."""
         self.change_file(change).unlink(missing_ok=True)
         sync_folder(self.changes)
         self.drop_marker(change)
-
-
-def is_change_id(text: str) -> bool:
-    """Whether this can be a change's id, and so a file's name."""
-    return len(text) == LENGTH and text.isascii() and text.isalnum() and text == text.upper()
 
 
 def _names(folder: Path) -> list[str]:

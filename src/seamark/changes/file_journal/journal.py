@@ -1,4 +1,4 @@
-"""The journal in a folder of this machine, for one user of it."""
+"""The journal in a local folder, for one user."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ from seamark.changes.file_journal.entries import (
     FileJournalWriter,
     StoredChange,
     TornTail,
-    build_entry,
-    newest_hold,
+    build_frames,
     read_change,
 )
 from seamark.changes.file_journal.files import (
     Layout,
-    build_frame,
-    is_change_id,
     journal_errors,
     replace_file,
     sync_file,
@@ -34,7 +31,17 @@ from seamark.changes.file_journal.locks import (
     replace_locks,
     take_locks,
 )
-from seamark.changes.journal import Entry, EntryKind, Head, KeyRecord, Opening, find_spec
+from seamark.changes.journal import (
+    Entry,
+    EntryKind,
+    Head,
+    KeyRecord,
+    Opening,
+    build_entries,
+    build_opening_entry,
+    find_nonce,
+    is_change_id,
+)
 from seamark.changes.locks import conflicts
 from seamark.changes.signing import check_recordable, check_same_key
 from seamark.errors import AlreadyExistsError, LockedError, NotFoundError, RefusedError, UsageError
@@ -42,35 +49,19 @@ from seamark.errors import AlreadyExistsError, LockedError, NotFoundError, Refus
 
 @dataclass(frozen=True, slots=True)
 class FileHead(Head):
-    """A head with what the reader must be told about the file, such as a torn tail."""
+    """A head with a note about the file for the reader, such as a torn tail."""
 
     note: str = ""
 
 
 def build_head(stored: StoredChange) -> FileHead:
-    """The head of a change. `by` is whoever holds it now, which after a take-over is not who opened it."""
-    first, last = stored.entries[0], stored.entries[-1]
-    hold = newest_hold(stored.entries)
-    return FileHead(
-        change=first.change,
-        title=str(first.body.get("title", "")),
-        by=hold.by,
-        opened_at=first.at,
-        last_at=last.at,
-        last_kind=last.kind,
-        last_number=last.number,
-        last_hash=last.hash,
-        locks=tuple(first.body.get("locks", ())),
-        nonce=stored.nonce,
-        step=_describe_step(stored.entries),
-        ending=str(last.body.get("ending", "")) if last.kind is EntryKind.CLOSE else "",
-        spec=find_spec(first.body),
-        note=stored.torn.note if stored.torn else "",
-    )
+    """Return the head of a change."""
+    note = stored.torn.note if stored.torn else ""
+    return FileHead.build(stored.entries, step=_describe_step(stored.entries), note=note)
 
 
 def _describe_step(entries: Sequence[Entry]) -> str:
-    """The newest step with an entry, by its number and, where the plan is in the `open` entry, by its words."""
+    """Describe the newest step with an entry: its number and, if the `open` entry has a plan, kind and subject."""
     number = next((entry.body["step"] for entry in reversed(entries) if "step" in entry.body), None)
     if number is None:
         return ""
@@ -88,7 +79,7 @@ def _find_step(opened: Mapping[str, Any], number: object) -> Mapping[str, Any] |
 
 
 class FileJournal:
-    """A `JournalPort` in a folder. Nothing is made on the disk before the first change."""
+    """A `JournalPort` in a folder. Nothing is created on disk before the first change."""
 
     def __init__(
         self,
@@ -107,8 +98,7 @@ class FileJournal:
         """Take the locks and write the `open` entry. See `JournalPort.begin`."""
         if not is_change_id(opening.change):
             raise UsageError(f"{opening.change!r} is no change id", hint="change ids are ULIDs, in capital letters")
-        body = {**opening.body, "title": opening.title, "locks": list(opening.locks), "nonce": opening.nonce}
-        entry, frame = build_entry(opening.change, EntryKind.OPEN, body, by=opening.by, at=opening.at, after=None)
+        entry = build_opening_entry(opening)
         with journal_errors(f"change {opening.change} was not begun", self._layout.folder):
             self._layout.make()
             with hold_gate(self._layout, wait_seconds=self._gate_wait_seconds):
@@ -118,10 +108,10 @@ class FileJournal:
                     self._layout, opening.locks, change=opening.change, by=opening.by, nonce=opening.nonce
                 )
                 with hold.released_on_error(), self._taken_back_on_error(opening.change):
-                    # Listed open before it stands there: no open change is ever unlisted.
+                    # List the change as open before its file exists, so that no open change is ever unlisted.
                     self._layout.write_marker(opening.change, opening.nonce)
                     target = self._layout.change_file(opening.change)
-                    replace_file(target, frame, draft=self._layout.draft(target))
+                    replace_file(target, build_frames([entry]), draft=self._layout.draft(target))
                     return self._open_writer([entry], nonce=opening.nonce, by=opening.by, hold=hold)
 
     def take_over(
@@ -133,7 +123,7 @@ class FileJournal:
             self._layout.make()
             with hold_gate(self._layout, wait_seconds=self._gate_wait_seconds):
                 self._refuse_take_over(read_change(self._layout, change), expected_nonce=expected_nonce)
-                # From here on the former holder can't have an entry acknowledged.
+                # From here on, no entry of the previous holder is acknowledged.
                 self._layout.write_marker(change, nonce)
                 stored = read_change(self._layout, change)
                 if not stored.is_open:
@@ -146,22 +136,22 @@ class FileJournal:
                     return self._open_writer(entries, nonce=nonce, by=by, hold=hold)
 
     def read(self, change: str) -> tuple[Entry, ...]:
-        """Every whole entry of a change, checked. `torn_tail` tells what stands behind them."""
+        """Return every whole entry of a change, checked. `torn_tail` returns the bytes after them."""
         return self._read_stored(change).entries
 
     def torn_tail(self, change: str) -> TornTail | None:
-        """Bytes of an unfinished entry behind the last whole one, which `read` leaves out."""
+        """Return the bytes of a partly written entry after the last whole one, which `read` omits."""
         return self._read_stored(change).torn
 
     def heads(self, *, limit: int | None = None) -> tuple[FileHead, ...]:
-        """Changes, the newest first; ids are ULIDs and sort by time."""
+        """Return changes, the newest first; IDs are ULIDs and sort by time."""
         with journal_errors("the journal was not read", self._layout.folder):
             self._layout.check()
             wanted = list(reversed(self._layout.change_ids()))[:limit]
             return tuple(build_head(stored) for stored in self._stored(wanted))
 
     def open_heads(self) -> tuple[FileHead, ...]:
-        """Every change that is still open, the newest first. Reads the files of those alone."""
+        """Return every open change, the newest first. Reads only the files of open changes."""
         with journal_errors("the journal was not read", self._layout.folder):
             self._layout.check()
             listed = list(reversed(self._layout.open_ids()))
@@ -185,14 +175,14 @@ class FileJournal:
                 self._layout.write_key(record)
 
     def _check_key(self, opening: Opening) -> None:
-        """Refuse a change of another key. The first change of a journal without a record makes it."""
+        """Refuse a change with another key. The first change of a journal without a key record creates the record."""
         found = self._layout.read_key()
         check_same_key(found, opening.key)
         if found is None and opening.key is not None:
             self._layout.write_key(opening.key)
 
     def close(self) -> None:
-        """Give back every hold that was not given back. Changes that are open stay so."""
+        """Release the locks of all writers. Open changes stay open."""
         while self._writers:
             self._writers.pop().release()
 
@@ -220,11 +210,11 @@ class FileJournal:
             try:
                 yield self._closed.read(self._layout, change)
             except FileNotFoundError:
-                # Listed open a moment before its file stands there, or taken back by a begin that failed.
+                # Either listed as open shortly before its file exists, or removed by a begin that failed.
                 continue
 
     def _refuse_conflicts(self, opening: Opening) -> None:
-        """Refuse if an open change holds a lock that conflicts, its process alive or not. Sweeps what is not open."""
+        """Refuse if an open change, with or without a live process, has a conflicting lock. Unlists closed changes."""
         if self._layout.change_file(opening.change).exists():
             raise AlreadyExistsError(f"the journal has a change {opening.change} already")
         for change in self._layout.open_ids():
@@ -239,9 +229,9 @@ class FileJournal:
                     raise self._locked(mine, theirs, head)
 
     def _unlist(self, change: str, *, is_stored: bool) -> None:
-        """Take a change from the open ones that was closed, or never begun: its process has ended, or is about to."""
+        """Unlist a change that was closed or never begun; its process has ended or is about to."""
         if is_stored:
-            # What closed it may be in memory only, and must not be lost behind the listing.
+            # The entry that closed it may be in memory only, and must be durable before the listing is removed.
             sync_file(self._layout.change_file(change))
         self._layout.drop_marker(change)
 
@@ -266,7 +256,7 @@ class FileJournal:
                 hint=f"seamark journal show {head.change}",
                 context={"change": head.change},
             )
-        if expected_nonce is not None and expected_nonce != stored.nonce:
+        if expected_nonce is not None and expected_nonce != head.nonce:
             raise LockedError(
                 f"change {head.change} is held under nonce {head.nonce}, not {expected_nonce}",
                 cause=f"{head.by} holds it, last entry at {head.last_at}",
@@ -276,34 +266,32 @@ class FileJournal:
 
     @contextmanager
     def _taken_back_on_error(self, change: str) -> Iterator[None]:
-        """Take a change back whose begin failed: no step was done, and nothing should stay locked by it."""
+        """Remove a change whose begin failed: no step was run, and it should not keep locks."""
         try:
             yield
         except OSError:
-            # If this fails too, it stays as an open change without a step: the next one is told, and can resume it.
+            # If this fails too, an open change without a step remains: the next command reports it, and it can be
+            # resumed.
             with suppress(OSError):
                 self._layout.drop_change(change)
             raise
 
     def _rewrite(self, stored: StoredChange, *, nonce: str, by: str, at: str) -> list[Entry]:
-        """Put a copy of the change with its new entries in its place; a torn tail goes to a file of its own first.
+        """Replace the change's file with a copy that has the new entries; a torn tail is saved to another file first.
 
-        The copy is written and synced anew, so that it holds on the disk what a failed fsync may have left in memory
-        only. And it replaces the torn tail and tells of it in one rename: no crash can make that a silent repair.
+        The copy is written and synced again, so that it has on disk what a failed fsync may have left in memory only.
+        One rename replaces the torn tail and records that, so that a crash can't turn it into a silent repair.
         """
-        entries = list(stored.entries)
-        change = entries[0].change
-        frames = [build_frame(entry.to_bytes()) for entry in entries]
-        body: dict[str, object] = {"nonce": nonce, "from": stored.nonce}
+        change = stored.entries[0].change
+        body: dict[str, object] = {"nonce": nonce, "from": find_nonce(stored.entries)}
         if stored.torn is not None:
-            # In the same entry: it is the only one that the journal writes by itself, so the only one without a
-            # signature.
+            # In the same entry, because it is the only one that the journal writes on its own, and so the only one
+            # without a signature.
             body |= self._set_aside(stored.torn, change)
-        entry, frame = build_entry(change, EntryKind.TAKEN, body, by=by, at=at, after=entries[-1])
-        entries.append(entry)
-        frames.append(frame)
+        taken = build_entries(change, [(EntryKind.TAKEN, body)], by=by, at=at, after=stored.entries[-1])
+        entries = [*stored.entries, *taken]
         target = self._layout.change_file(change)
-        replace_file(target, b"".join(frames), draft=self._layout.draft(target))
+        replace_file(target, build_frames(entries), draft=self._layout.draft(target))
         return entries
 
     def _set_aside(self, torn: TornTail, change: str) -> dict[str, object]:

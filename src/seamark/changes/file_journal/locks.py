@@ -1,7 +1,7 @@
-"""Lock files: held by `flock` as long as their process lives. They tell a living holder from one that ended.
+"""Lock files, held with `flock` as long as their process lives. They show whether the holder of a change is alive.
 
-What excludes two changes from each other is the open change in the journal, dead holder or not; see `journal.py`.
-Everything here is done by the holder of the gate.
+What excludes concurrent changes is the open change in the journal, whether its holder is alive or not; see
+`journal.py`. All functions here run while the gate is held.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from seamark.changes.file_journal.files import FILE_MODE, Layout, open_new, writ
 from seamark.changes.locks import base_name
 from seamark.errors import LockedError
 
-# Appending does not pass the gate. A holder that was stopped (SIGSTOP) in the middle of its change holds nobody up.
+# Appending doesn't use the gate. A holder that was suspended (SIGSTOP) during its change doesn't block other processes.
 
-# A begin is about ten fsyncs. At 100 ms each, on a busy disk, that is one second; ten may stand in line.
+# A begin is about ten fsyncs. At 100 ms each, on a busy disk, that is one second; ten processes may be waiting.
 GATE_WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.005
 
 
 @contextmanager
 def hold_gate(layout: Layout, *, wait_seconds: float = GATE_WAIT_SECONDS) -> Iterator[None]:
-    """Hold the gate. The kernel opens it when this process ends, however it ends."""
+    """Hold the gate. The kernel releases it when this process ends, however it ends."""
     fd = os.open(layout.gate, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
     try:
         _wait_for(fd, wait_seconds=wait_seconds)
@@ -42,7 +42,7 @@ def hold_gate(layout: Layout, *, wait_seconds: float = GATE_WAIT_SECONDS) -> Ite
 
 
 def try_flock(fd: int) -> bool:
-    """Lock a file without waiting; False if somebody else has it."""
+    """Lock a file without waiting; return False if another process holds it."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -65,7 +65,7 @@ def _wait_for(fd: int, *, wait_seconds: float) -> None:
 
 
 def _sweep_drafts(layout: Layout) -> None:
-    """Drafts are made by the holder of the gate only, so these are of one that ended before it renamed them."""
+    """Delete drafts. Only the holder of the gate creates drafts, so these are from a process that ended too early."""
     for path in layout.drafts.iterdir():
         path.unlink(missing_ok=True)
 
@@ -80,13 +80,13 @@ class HeldLockFiles:
     fds: list[int]
 
     def release(self) -> None:
-        """Let them go. The files stay: removing one that somebody is opening would give two of it."""
+        """Release the locks. The files stay: deleting one while another process opens it would create two locks."""
         while self.fds:
             os.close(self.fds.pop())
 
     @contextmanager
     def released_on_error(self) -> Iterator[None]:
-        """Let them go if what follows fails."""
+        """Release the locks if the block fails."""
         try:
             yield
         except BaseException:
@@ -98,8 +98,8 @@ def take_locks(layout: Layout, locks: Iterable[str], *, change: str, by: str, no
     """Take lock files in sorted order, without waiting.
 
     Raises:
-        LockedError: a living process holds one. The caller has looked for open changes before, so it is one that
-            has closed its change and not yet let go.
+        LockedError: a live process holds one. The caller has checked for open changes before, so that process has
+            closed its change and not yet released its locks.
     """
     hold = HeldLockFiles([])
     with hold.released_on_error():
@@ -113,9 +113,9 @@ def take_locks(layout: Layout, locks: Iterable[str], *, change: str, by: str, no
 
 
 def replace_locks(layout: Layout, locks: Iterable[str], *, change: str, by: str, nonce: str) -> HeldLockFiles:
-    """Take lock files over from a holder that may be alive: new files in their place, locked before they stand there.
+    """Take lock files over from a holder that may be alive: new files, locked before they replace the old ones.
 
-    The former holder keeps its lock on a file without a name, where it is in nobody's way.
+    The previous holder keeps its lock on an unlinked file, where it blocks no other process.
     """
     hold = HeldLockFiles([])
     with hold.released_on_error():
@@ -124,7 +124,7 @@ def replace_locks(layout: Layout, locks: Iterable[str], *, change: str, by: str,
             draft = layout.draft(target)
             fd = open_new(draft)
             hold.fds.append(fd)
-            # The file is new and only the holder of the gate knows its name, so nobody else can have it.
+            # The file is new and only the holder of the gate knows its name, so no other process can have locked it.
             fcntl.flock(fd, fcntl.LOCK_EX)
             _write_holder(fd, name, change=change, by=by, nonce=nonce)
             draft.replace(target)
@@ -132,7 +132,7 @@ def replace_locks(layout: Layout, locks: Iterable[str], *, change: str, by: str,
 
 
 def find_living_holder(layout: Layout, locks: Iterable[str]) -> str | None:
-    """Who holds a change's lock files, if its process is alive; None if it ended."""
+    """Return the holder of a change's lock files if its process is alive; None if it ended."""
     for name in _sorted_names(locks):
         try:
             fd = os.open(layout.lock_file(name), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -160,7 +160,7 @@ def _sorted_names(locks: Iterable[str]) -> list[str]:
 
 
 def _write_holder(fd: int, lock: str, *, change: str, by: str, nonce: str) -> None:
-    """Say whose it is. Not synced: a lock does not outlive its process, so this need not either."""
+    """Write the holder into a lock file. Not synced: a lock doesn't outlive its process, so this need not either."""
     holder = {
         "lock": lock,
         "change": change,

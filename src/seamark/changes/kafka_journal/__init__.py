@@ -1,4 +1,4 @@
-"""The journal in Kafka, for everybody who changes things of one cluster."""
+"""The journal in Kafka, shared by all users who change resources of one Kafka cluster."""
 
 from seamark.changes.kafka_journal.clients import (
     Difference,

@@ -1,4 +1,4 @@
-"""The clients that the journal's parts work with, all for one Kafka cluster."""
+"""The Kafka clients that the journal uses, all for one Kafka cluster."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from seamark.kafka.produce import RecordWriter
 from seamark.kafka.topics import TopicAdmin, TopicFound, TopicSpec
 from seamark.kafka.transaction import TransactionalWriter
 
-# More threads than this make nothing faster: each only waits for its brokers' answers.
+# More threads don't make anything faster: each only waits for the brokers' responses.
 _MOST_THREADS = 8
 
 
 def run_together(jobs: Sequence[Callable[[], None]]) -> list[BaseException]:
-    """Run all jobs, several at the same time. Return the errors of those that failed, in the order of the jobs."""
+    """Run all jobs concurrently. Return the errors of those that failed, in the order of the jobs."""
     with ThreadPoolExecutor(min(len(jobs), _MOST_THREADS)) as pool:
         pending = [pool.submit(job) for job in jobs]
         return [error for job in pending if (error := job.exception()) is not None]
@@ -29,10 +29,10 @@ def run_together(jobs: Sequence[Callable[[], None]]) -> list[BaseException]:
 
 @dataclass(frozen=True, slots=True)
 class JournalClients:
-    """Opens clients with the context's settings. The settings hold secrets and are not shown.
+    """Opens clients with the context's settings. The settings contain secrets and are not shown.
 
     `build_producer` and `build_consumer` replace the classes of librdkafka. With `run` and `clocks`, a simulation
-    decides what runs when.
+    controls what runs when.
     """
 
     config: Mapping[str, str] = field(repr=False)
@@ -45,34 +45,34 @@ class JournalClients:
     run: Callable[[Sequence[Callable[[], None]]], list[BaseException]] = run_together
 
     def open_journal_log(self) -> PartitionLog:
-        """A reader of the journal topic."""
+        """Open a reader of the journal topic."""
         return self._open_log(self.names.journal)
 
     def open_heads_log(self) -> PartitionLog:
-        """A reader of the topic of heads."""
+        """Open a reader of the heads topic."""
         return self._open_log(self.names.heads)
 
     def read_board(self) -> OpenChangeIndex:
-        """The topic of heads as it is now."""
+        """Read the current content of the heads topic."""
         with self.open_heads_log() as log:
             board = OpenChangeIndex(log, lease_seconds=self.timing.lease_seconds)
             board.catch_up()
             return board
 
     def open_record_writer(self) -> RecordWriter:
-        """A writer for the claims of the gate."""
+        """Open a writer for the claims of the gate."""
         return RecordWriter(self.config, build_producer=self.build_producer, clocks=self.clocks)
 
     def open_gate_writer(self) -> TransactionalWriter:
-        """A writer under the gate's transactional id."""
+        """Open a writer with the gate's transactional ID."""
         return self._open_writer(self.names.gate_id(self.cluster_id))
 
     def open_lock_writer(self, lock: str) -> TransactionalWriter:
-        """A writer under a lock's transactional id."""
+        """Open a writer with a lock's transactional ID."""
         return self._open_writer(self.names.lock_id(self.cluster_id, lock=lock))
 
     def connect(self, writers: Sequence[TransactionalWriter]) -> None:
-        """Connect writers, all at the same time."""
+        """Connect writers concurrently."""
         topics = (self.names.journal, self.names.heads)
         for error in self.run([partial(writer.connect, topics) for writer in writers]):
             raise error
@@ -98,14 +98,17 @@ class JournalClients:
 
 
 _HOUR_MS = 3_600_000
-# Kafka's usual three copies; with two of them in sync an entry survives the loss of a broker.
+# Kafka's usual replication factor of three; with two in-sync replicas an entry survives the loss of a broker.
 _COPIES = 3
 _IN_SYNC = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where a topic is not as it should be. The journal refuses to work where `is_refused`: it could lose history."""
+    """A difference of a topic from its required settings.
+
+    If `is_refused`, the journal could lose history, so seamark refuses to use it.
+    """
 
     topic: str
     key: str
@@ -114,13 +117,13 @@ class Difference:
     is_refused: bool
 
     def describe(self) -> str:
-        """In a few words."""
+        """Return a short description."""
         return f"{self.topic}: {self.key} is {self.found or 'not set'}, wanted {self.wanted}"
 
 
 @dataclass(frozen=True, slots=True)
 class NeededAccess:
-    """One thing that a principal must be allowed to do, in Kafka's own words. `pattern` is LITERAL or PREFIXED."""
+    """One ACL that a principal needs, in Kafka's terms. `pattern` is LITERAL or PREFIXED."""
 
     resource: str
     name: str
@@ -129,7 +132,7 @@ class NeededAccess:
 
 
 def build_topics(brokers: int, *, names: JournalNames | None = None) -> tuple[TopicSpec, TopicSpec]:
-    """The journal and the heads, for a cluster of so many brokers."""
+    """Build the journal topic and the heads topic for a Kafka cluster with this number of brokers."""
     names = names or JournalNames()
     copies = min(_COPIES, brokers)
     safe = {"min.insync.replicas": str(min(_IN_SYNC, brokers)), "unclean.leader.election.enable": "false"}
@@ -137,16 +140,17 @@ def build_topics(brokers: int, *, names: JournalNames | None = None) -> tuple[To
         "cleanup.policy": "delete",
         "retention.ms": "-1",
         "retention.bytes": "-1",
-        # An `open` entry carries the time of its change's id, and is found by it.
+        # An `open` entry has the time of its change's ID, and is found by it.
         "message.timestamp.type": "CreateTime",
     }
     heads = {
         "cleanup.policy": "compact",
         "message.timestamp.type": "LogAppendTime",
-        # Claims of the gate share a key; the newest hour of them stays whole, 360 times as long as one counts.
+        # Claims of the gate share a key; compaction keeps all claims of the last hour, 360 times as long as one is
+        # valid.
         "min.compaction.lag.ms": str(_HOUR_MS),
-        # Whoever looks for open changes reads this topic from its beginning, and the newest segment is never
-        # compacted. An hour or 16 MiB (some 20,000 entries) are read in well under a second.
+        # A search for open changes reads this topic from its beginning, and the active segment is never compacted. An
+        # hour or 16 MiB (about 20,000 entries) is read in well under a second.
         "segment.ms": str(_HOUR_MS),
         "segment.bytes": str(16 * 1024 * 1024),
         "min.cleanable.dirty.ratio": "0.1",
@@ -158,13 +162,17 @@ def build_topics(brokers: int, *, names: JournalNames | None = None) -> tuple[To
 
 
 def create_topics(admin: TopicAdmin, *, names: JournalNames | None = None) -> tuple[str, ...]:
-    """Make the topics that are not there. Gives the names of the new ones; one that is there is left as it is."""
+    """Create the missing topics and return their names. Existing topics aren't changed."""
     specs = build_topics(len(admin.read_cluster().brokers), names=names)
     return admin.create_topics(specs)
 
 
 def check_topics(admin: TopicAdmin, *, names: JournalNames | None = None) -> tuple[Difference, ...]:
-    """What differs from `build_topics`. NotFoundError if a topic is not there."""
+    """Compare the topics with `build_topics` and return the differences.
+
+    Raises:
+        NotFoundError: a topic doesn't exist.
+    """
     specs = build_topics(len(admin.read_cluster().brokers), names=names)
     found = admin.read_found([spec.name for spec in specs])
     missing = [spec.name for spec in specs if spec.name not in found]
@@ -178,7 +186,7 @@ def check_topics(admin: TopicAdmin, *, names: JournalNames | None = None) -> tup
 
 
 def compare_topic(spec: TopicSpec, found: TopicFound) -> tuple[Difference, ...]:
-    """What differs in one topic."""
+    """Compare one topic and return the differences."""
     differences = []
     if found.partitions != spec.partitions:
         differences.append(_differ(spec.name, "partitions", spec.partitions, found.partitions, is_refused=True))
@@ -194,7 +202,7 @@ def compare_topic(spec: TopicSpec, found: TopicFound) -> tuple[Difference, ...]:
 
 
 def refuse_differences(differences: Sequence[Difference]) -> None:
-    """Refuse a topic that could forget: the journal must keep everything, the heads the newest of everything."""
+    """Refuse a topic that could lose data: the journal must keep all records, the heads topic the newest per key."""
     bad = [difference for difference in differences if difference.is_refused]
     if not bad:
         return
@@ -213,7 +221,7 @@ def refuse_differences(differences: Sequence[Difference]) -> None:
 
 
 def build_needed_access(cluster_id: str, *, names: JournalNames | None = None) -> tuple[NeededAccess, ...]:
-    """What whoever changes things with this journal must be allowed to do."""
+    """Build the ACLs that every user of this journal needs."""
     names = names or JournalNames()
     topics = tuple(
         NeededAccess("TOPIC", topic, "LITERAL", operation)
@@ -226,7 +234,7 @@ def build_needed_access(cluster_id: str, *, names: JournalNames | None = None) -
 
 
 def build_setup_access(*, names: JournalNames | None = None) -> tuple[NeededAccess, ...]:
-    """What `seamark init` must be allowed to do besides."""
+    """Build the additional ACLs that `seamark init` needs."""
     names = names or JournalNames()
     return tuple(NeededAccess("TOPIC", topic, "LITERAL", "CREATE") for topic in (names.journal, names.heads))
 

@@ -1,16 +1,27 @@
-"""Reading changes from the journal topic, without reading all of it."""
+"""Reads and writes the entries of changes in the journal topic, without reading the whole topic."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from seamark.changes.actor import LENGTH, ulid_time
-from seamark.changes.journal import ENTRY_FORMAT, NO_HASH, Entry, EntryKind, Head, check_chain
+from seamark.changes.journal import (
+    ENTRY_FORMAT,
+    Entry,
+    EntryKind,
+    Head,
+    build_entries,
+    build_not_found,
+    check_appendable,
+    check_chain,
+    choose_change,
+    format_timestamp,
+    parse_change_id,
+)
 from seamark.changes.kafka_journal.clients import JournalClients
 from seamark.changes.kafka_journal.heads import HeadTrack, build_head_value, track_entries
 from seamark.changes.kafka_journal.names import JournalNames, head_key, proof_key
@@ -19,20 +30,19 @@ from seamark.errors import (
     AuthorizationError,
     FencedError,
     JournalError,
-    NotFoundError,
     TamperedJournalError,
     UsageError,
 )
 from seamark.kafka.log import LogRecord, PartitionLog
 from seamark.kafka.produce import Outgoing
 
-# The first lock's id is the pen: it writes the entries. Before each entry every other id proves that it is not
-# fenced, by a small transaction of its own. So an entry exists only if all locks were held when its writing began. A
-# crash between the proofs and the entry leaves the proofs, which mean nothing to a reader.
+# The transactional.id of the first lock writes the entries. Before each entry, every other transactional.id proves that
+# it isn't fenced, with a small transaction of its own. So an entry exists only if all locks were held when its write
+# began. A crash between the proofs and the entry leaves only the proofs, which readers ignore.
 
 
 class LockHold:
-    """The transactional ids of a change's locks, taken or still to be taken."""
+    """The transactional IDs of a change's locks, taken or still to be taken."""
 
     def __init__(self, clients: JournalClients, locks: Sequence[str]) -> None:
         self._clients = clients
@@ -52,20 +62,20 @@ class LockHold:
             self.release()
 
     def keep(self) -> None:
-        """Hold on when the block ends."""
+        """Keep the connections open when the block ends."""
         self._kept = True
 
     def take(self) -> None:
-        """Take every id, in sorted order. Whoever had one is fenced."""
+        """Take every transactional ID, in sorted order. This fences the previous holders."""
         for writer in self.writers:
             writer.take()
 
     def write(self, records: Sequence[Outgoing]) -> None:
-        """Prove every lock, then write.
+        """Prove that every lock is held, then write.
 
         Raises:
-            FencedError: somebody has taken one of the locks. Nothing was written.
-            JournalError: they are not written, or it is unknown.
+            FencedError: another process has taken one of the locks. Nothing was written.
+            JournalError: the records weren't written, or it is unknown whether they were.
         """
         pen, *others = self.writers
         deadline = self._clients.clocks.now() + self._write_seconds
@@ -75,24 +85,24 @@ class LockHold:
                 partial(writer.write, [proof], deadline=deadline) for writer, proof in zip(others, proofs, strict=True)
             ]
             errors = self._clients.run(jobs)
-            # That somebody took the change over says more than that the brokers are slow.
+            # Raise a FencedError first: a takeover is more important than slow brokers.
             for error in sorted(errors, key=lambda error: not isinstance(error, FencedError)):
                 raise error
         pen.write(records, deadline=deadline)
 
     def release(self) -> None:
-        """Let the connections go. The ids stay ours in name until somebody takes them."""
+        """Close the connections. The transactional IDs stay assigned to this process until another one takes them."""
         for writer in self.writers:
             writer.close()
 
 
-# A topic takes batches of 1,048,588 bytes by default (max.message.bytes), librdkafka sends at most 1,000,000
-# (message.max.bytes). Key, headers and framing need less than 1 kB; a tenth is left for whoever lowered a limit a bit.
+# A topic accepts batches of 1,048,588 bytes by default (max.message.bytes), librdkafka sends at most 1,000,000
+# (message.max.bytes). Key, headers and framing need less than 1 kB; a tenth is left for slightly lowered limits.
 CHUNK_BYTES = 900_000
 
 
 def build_entry_records(entry: Entry, *, topic: str, now: float) -> tuple[Outgoing, ...]:
-    """The records of an entry, in order. Each says where it belongs. `now` is in seconds since the epoch."""
+    """Build the records of an entry, in order. Each names its entry. `now` is in seconds since the epoch."""
     data = entry.to_bytes()
     chunks = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
     stamp, digest = _build_timestamp_ms(entry, now), entry.hash.encode()
@@ -102,11 +112,11 @@ def build_entry_records(entry: Entry, *, topic: str, now: float) -> tuple[Outgoi
             key=entry.change.encode(),
             value=chunk,
             headers=(
-                # Also here, so that a reader checks it before it relies on any other header.
+                # Repeated as a header, so that a reader checks it before it relies on any other header.
                 (VERSION_FIELD, str(ENTRY_FORMAT.version).encode()),
                 ("number", str(entry.number).encode()),
                 ("kind", str(entry.kind).encode()),
-                # No later entry vouches for the last one of a change; this does.
+                # No later entry contains the hash of a change's last entry, so this header does.
                 ("hash", digest),
                 ("chunk", str(index).encode()),
                 ("chunks", str(len(chunks)).encode()),
@@ -118,9 +128,9 @@ def build_entry_records(entry: Entry, *, topic: str, now: float) -> tuple[Outgoi
 
 
 def _build_timestamp_ms(entry: Entry, now: float) -> int:
-    """The time that the record carries. An `open` entry has that of its change's id, which is how it is found again.
+    """Return the timestamp of the record. That of an `open` entry is the time in its change ID, by which it is found.
 
-    A clock that was put back since must not make a time to come of it: brokers refuse those.
+    If the clock was set back since, the timestamp must not be in the future, because brokers refuse that.
     """
     now_ms = int(now * 1000)
     if entry.kind is not EntryKind.OPEN:
@@ -132,30 +142,30 @@ def _build_timestamp_ms(entry: Entry, now: float) -> int:
 
 
 def begins_change(record: LogRecord) -> bool:
-    """Whether this is the first record of a change."""
+    """Return whether this is the first record of a change."""
     return record.headers.get("kind") == b"open" and record.headers.get("chunk") == b"0"
 
 
 def _read_labels(record: LogRecord) -> tuple[bytes, ...]:
-    """What all chunks of an entry say alike."""
+    """Return the headers that all chunks of an entry share."""
     return tuple(record.headers.get(name, b"") for name in ("number", "kind", "hash", "chunks"))
 
 
 class ChunkAssembly:
-    """Puts the chunks of each change's entries together. Holds what is not yet whole, and nothing else."""
+    """Assembles the chunks of each change's entries. Stores incomplete entries only."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
         self._pending: dict[bytes, list[LogRecord]] = {}
 
     def check_version(self, record: LogRecord) -> None:
-        """Refuse a record of another format version, also where the reader would pass over it."""
+        """Refuse a record of another format version, even if the reader would skip it."""
         value = record.headers.get(VERSION_FIELD, b"").decode(errors="replace")
         found = {VERSION_FIELD: int(value) if value.isdecimal() else value} if value else {}
         check_format(ENTRY_FORMAT, found, where=self._describe(record))
 
     def add(self, record: LogRecord) -> Entry | None:
-        """Take a record; give the entry that it completes."""
+        """Add a record; return the entry that it completes, or None."""
         self.check_version(record)
         key = record.key or b""
         chunk, chunks = self._read_number(record, "chunk"), self._read_number(record, "chunks")
@@ -182,7 +192,7 @@ class ChunkAssembly:
         return entry
 
     def check_whole(self) -> None:
-        """Refuse a rest: an entry's chunks are written together or not at all."""
+        """Refuse an incomplete entry: an entry's chunks are written together or not at all."""
         for key in self._pending:
             raise TamperedJournalError(
                 f"the last entry of change {key.decode(errors='replace')} misses a part in the topic {self._topic}",
@@ -208,49 +218,44 @@ class ChunkAssembly:
         )
 
 
-# An `open` entry carries the time of its change's id. The slack is for topics that stamp records themselves, with the
-# brokers' clocks.
+# An `open` entry has the time of its change's ID. The tolerance is for topics with LogAppendTime, whose records have
+# the brokers' times.
 _SLACK_SECONDS = 60.0
-# Some 2 MB of usual entries at a time, going backwards. A list of the newest twenty changes takes one such window.
+# About 2 MB of typical entries at a time, reading backwards. A list of the newest twenty changes takes one such window.
 _WINDOW_RECORDS = 2000
-_SHOWN_CANDIDATES = 5
 
 
 def resolve_change(log: PartitionLog, change: str) -> str:
-    """The whole id for one that may be shortened.
+    """Return the full ID for an ID that may be shortened.
 
     Raises:
-        UsageError: it is no id, or it fits several changes.
-        NotFoundError: it fits none.
+        UsageError: it is not an ID, or it matches several changes.
+        NotFoundError: it matches none.
     """
-    wanted = change.strip().upper()
-    if not wanted or not wanted.isascii() or not wanted.isalnum() or len(wanted) > LENGTH:
-        raise UsageError(f"{change!r} is no change id", hint="seamark journal list shows the ids")
+    wanted = parse_change_id(change)
     if len(wanted) == LENGTH:
         return wanted
     prefix, found = wanted.encode(), dict[str, None]()
     for record in log.read(_find_start(log, wanted.ljust(LENGTH, "0"))):
         if begins_change(record) and record.key and record.key.startswith(prefix):
             found[record.key.decode(errors="replace")] = None
-    if not found:
-        raise _not_found(change)
-    if len(found) > 1:
-        shown = ", ".join(list(found)[:_SHOWN_CANDIDATES])
-        more = f" and {len(found) - _SHOWN_CANDIDATES} more" if len(found) > _SHOWN_CANDIDATES else ""
-        raise UsageError(f"{change} fits {len(found)} changes", cause=f"{shown}{more}", hint="give more letters")
-    return next(iter(found))
+    return choose_change(change, list(found))
 
 
 def read_change(log: PartitionLog, change: str) -> tuple[Entry, ...]:
-    """Every entry of a change, its chain checked. NotFoundError if there is none."""
+    """Read every entry of a change and check its hash chain.
+
+    Raises:
+        NotFoundError: there is no such change.
+    """
     low, _ = log.read_bounds()
     start = _find_start(log, change)
     entries = tuple(_read_entries(log, change, start=start))
     if start > low and (not entries or entries[0].number):
-        # Its record's time does not fit its id: somebody's clock was far off. Then the whole topic is read.
+        # The record's time doesn't match its change ID, because a clock was far off. Then the whole topic is read.
         entries = tuple(_read_entries(log, change, start=low))
     if not entries:
-        raise _not_found(change)
+        raise build_not_found(change)
     for entry in entries:
         if (entry.kind is EntryKind.OPEN) != (entry.number == 0):
             raise TamperedJournalError(
@@ -261,12 +266,12 @@ def read_change(log: PartitionLog, change: str) -> tuple[Entry, ...]:
 
 
 def has_change(log: PartitionLog, change: str) -> bool:
-    """Whether a change was ever opened, looked for where its id says."""
+    """Return whether a change was ever opened, searching from the time in its ID."""
     return any(record.key == change.encode() for record in log.read(_find_start(log, change)))
 
 
 def check_tail(entries: tuple[Entry, ...], head: Head | None) -> None:
-    """Refuse a change whose end is missing: an earlier look at its head saw an entry that is not there."""
+    """Refuse a change whose end is missing: its head, read earlier, names an entry that isn't there."""
     if head is None:
         return
     known = head.last_number < len(entries) and entries[head.last_number].hash == head.last_hash
@@ -280,7 +285,7 @@ def check_tail(entries: tuple[Entry, ...], head: Head | None) -> None:
 
 
 def build_lost(head: Head, topic: str) -> TamperedJournalError:
-    """What is said of an open change of which only the head is left."""
+    """Build the error for an open change of which only the head remains."""
     return TamperedJournalError(
         f"change {head.change} ({head.title}) is open, but topic {topic} has no entry of it",
         cause="the topic was deleted and made anew, or records of it were deleted: what was before can't be told",
@@ -290,10 +295,10 @@ def build_lost(head: Head, topic: str) -> TamperedJournalError:
 
 
 def read_heads(log: PartitionLog, *, limit: int | None) -> tuple[Head, ...]:
-    """The heads of the newest changes, the newest first.
+    """Read the heads of the newest changes, the newest first.
 
-    The newest are those whose `open` entries come last. All of their entries stand behind those, so that one way back
-    to find them and one forth to follow them are enough.
+    The newest changes are those whose `open` entries come last. All of their entries follow these, so one backward
+    search and one forward read are enough.
     """
     low, high = log.read_bounds()
     start = low if limit is None else _find_nth_last(log, limit, low=low, high=high)
@@ -330,7 +335,7 @@ def _read_entries(log: PartitionLog, change: str, *, start: int) -> Iterator[Ent
 
 
 def _find_start(log: PartitionLog, change: str) -> int:
-    """Where a change can begin at the earliest, by the time in its id."""
+    """Return the earliest offset at which a change can begin, by the time in its ID."""
     low, high = log.read_bounds()
     try:
         made_at = ulid_time(change)
@@ -341,7 +346,7 @@ def _find_start(log: PartitionLog, change: str) -> int:
 
 
 def _find_nth_last(log: PartitionLog, limit: int, *, low: int, high: int) -> int:
-    """The offset at which the `limit`-last change begins; `low` if there are not as many."""
+    """Return the offset at which the `limit`-last change begins; `low` if there are fewer changes."""
     opened: list[int] = []
     end = high
     while end > low and len(opened) < limit:
@@ -354,12 +359,11 @@ def _find_nth_last(log: PartitionLog, limit: int, *, low: int, high: int) -> int
     return opened[-limit] if limit else high
 
 
-def _not_found(change: str) -> NotFoundError:
-    return NotFoundError(f"the journal has no change {change}", hint="seamark journal list", context={"change": change})
-
-
 class KafkaJournalWriter:
-    """The hold of one change in the Kafka journal. Threads may share it. After any failed append it writes no more."""
+    """Holds the locks of one change in the Kafka journal and writes its entries. Threads may share it.
+
+    After a failed append it writes no more.
+    """
 
     def __init__(
         self,
@@ -371,7 +375,7 @@ class KafkaJournalWriter:
         now: Callable[[], float],
         ages: Sequence[tuple[int, float]] = (),
     ) -> None:
-        """`ages` are how long before the takeover entries were written, by number: `OpenChangeIndex.measure_ages`."""
+        """Create the writer. `ages` maps entry numbers to their age at the takeover: `OpenChangeIndex.measure_ages`."""
         self._hold = hold
         self._ages = ages
         self._entries = list(entries)
@@ -386,26 +390,32 @@ class KafkaJournalWriter:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """Every entry of the change, the ones before a take-over too."""
+        """Every entry of the change, including those before a takeover."""
         return tuple(self._entries)
 
     def append(self, kind: EntryKind, body: Mapping[str, Any]) -> Entry:
-        """Write one entry; it is on all in-sync replicas when this returns. See `JournalWriter.append`."""
+        """Write one entry; all in-sync replicas have it when this returns. See `JournalWriter.append`."""
         return self.append_all([(kind, body)])[0]
 
     def append_all(
         self, bodies: Sequence[tuple[EntryKind, Mapping[str, Any]]], *, at: str | None = None
     ) -> tuple[Entry, ...]:
-        """Write several entries in one transaction, with the time that the caller says, or now."""
+        """Write several entries in one transaction, with the time `at`, or the current time."""
         with self._mutex:
-            self._check_usable()
+            if self.is_released:
+                raise UsageError(f"the hold of change {self._change} was released")
+            if isinstance(self._failure, FencedError):
+                raise self._failure
+            check_appendable(self._entries[-1], failure=self._failure.message if self._failure else "")
             now = self._now()
-            entries = self._build_entries(bodies, at=at or timestamp(now))
+            entries = build_entries(
+                self._change, bodies, by=self._by, at=at or format_timestamp(now), after=self._entries[-1]
+            )
             head = self._track.head
             for entry in entries:
                 head = self._track.preview(entry, after=head)
             records = build_change_records(entries, head, names=self._names, now=now)
-            # Whatever ends this block early, an interrupt too, leaves a writer of which nobody knows what it wrote.
+            # Whatever ends this block early, including an interrupt, leaves a writer with an unknown state.
             self._failure = JournalError(
                 f"entry {entries[0].number} of change {self._change} was not written to its end"
             )
@@ -422,39 +432,16 @@ class KafkaJournalWriter:
             self._entries += entries
             return tuple(entries)
 
-    def _build_entries(self, bodies: Sequence[tuple[EntryKind, Mapping[str, Any]]], *, at: str) -> list[Entry]:
-        entries: list[Entry] = []
-        after = self._entries[-1]
-        for kind, body in bodies:
-            after = build_entry(self._change, kind, body, by=self._by, at=at, after=after)
-            entries.append(after)
-        return entries
-
     def measure_age(self, number: int) -> float:
         """Return how long before the takeover an entry was written. See `JournalWriter.measure_age`."""
-        # Entries of one transaction share a head, and a compacted head leaves only a later one: both are younger.
+        # Entries of one transaction share a head, and compaction leaves only a later head: both result in a lower age.
         return next((seconds for last, seconds in self._ages if last >= number), 0.0)
 
     def release(self) -> None:
-        """Give the locks back. Without a `close` entry the change stays open, to be resumed."""
+        """Release the locks. Without a `close` entry the change stays open, to be resumed."""
         with self._mutex:
             self.is_released = True
             self._hold.release()
-
-    def _check_usable(self) -> None:
-        if self.is_released:
-            raise UsageError(f"the hold of change {self._change} was released")
-        if isinstance(self._failure, FencedError):
-            raise self._failure
-        if self._failure is not None:
-            raise JournalError(
-                f"change {self._change} can't be written any more by this process",
-                cause=f"earlier: {self._failure.message}",
-                hint=f"seamark journal resume {self._change}",
-                context={"change": self._change},
-            )
-        if self._entries[-1].kind is EntryKind.CLOSE:
-            raise UsageError(f"change {self._change} is closed; it takes no more entries")
 
     def _build_fenced(self, error: FencedError) -> FencedError:
         return FencedError(
@@ -475,26 +462,7 @@ class KafkaJournalWriter:
 
 
 def build_change_records(entries: Iterable[Entry], head: Head, *, names: JournalNames, now: float) -> list[Outgoing]:
-    """What entries write: their chunks, and the change's head, which goes when the change is closed."""
+    """Build the records of entries: their chunks, and the change's head, which is deleted when the change is closed."""
     value = build_head_value(head) if head.is_open else None
     records = [record for entry in entries for record in build_entry_records(entry, topic=names.journal, now=now)]
     return [*records, Outgoing(names.heads, key=head_key(head.change), value=value)]
-
-
-def build_entry(
-    change: str, kind: EntryKind, body: Mapping[str, Any], *, by: str, at: str, after: Entry | None
-) -> Entry:
-    """The next entry as it will be read again. It shares nothing with the caller's `body`."""
-    number = after.number + 1 if after else 0
-    previous = after.hash if after else NO_HASH
-    try:
-        return Entry.from_bytes(
-            Entry(change, number=number, kind=kind, at=at, by=by, body=body, previous=previous).to_bytes()
-        )
-    except (TypeError, ValueError, RecursionError, TamperedJournalError) as error:
-        raise UsageError(f"entry {number} of change {change} can't be written as JSON", cause=str(error)) from None
-
-
-def timestamp(now: float) -> str:
-    """A moment in UTC and ISO 8601."""
-    return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Where a change stands: built from its entries, kept in the topic of heads as JSON."""
+"""The head of a change: its state, built from its entries, stored in the heads topic as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from seamark.changes.journal import Entry, EntryKind, Head, KeyRecord, Opening, find_spec, parse_key_record
+from seamark.changes.journal import Entry, EntryKind, Head, KeyRecord, Opening, parse_key_record
 from seamark.changes.kafka_journal.names import GATE_KEY, HEAD_PREFIX, KEY_KEY, PROOF_PREFIX
 from seamark.changes.locks import conflicts
 from seamark.core.strict_json import VERSION_FIELD, StoredFormat, check_format
@@ -21,32 +21,20 @@ FORMAT = StoredFormat("journal head", 1)
 class HeadTrack:
     """Follows a change entry by entry. It keeps what a head needs, never the entries' bodies.
 
-    `head` is the one after the newest entry that was followed.
+    `head` is the head after the newest entry that was followed.
     """
 
     def __init__(self, opened: Entry) -> None:
         self._steps = _read_steps(opened.body)
-        self.head = Head(
-            change=opened.change,
-            title=str(opened.body.get("title", "")),
-            by=opened.by,
-            opened_at=opened.at,
-            last_at=opened.at,
-            last_kind=opened.kind,
-            last_number=opened.number,
-            last_hash=opened.hash,
-            locks=tuple(opened.body.get("locks", ())),
-            nonce=str(opened.body.get("nonce", "")),
-            spec=find_spec(opened.body),
-        )
+        self.head = Head.build([opened])
 
     def follow(self, entry: Entry) -> Head:
-        """The head after one more entry."""
+        """Return the head after one more entry."""
         self.head = self.preview(entry)
         return self.head
 
     def preview(self, entry: Entry, *, after: Head | None = None) -> Head:
-        """The head as the entry would make it. `by` is whoever holds the change: a `taken` entry moves it on."""
+        """Return the head that the entry would result in. `by` is the current holder: a `taken` entry changes it."""
         head = after or self.head
         taken = entry.kind is EntryKind.TAKEN
         return dataclasses.replace(
@@ -67,7 +55,7 @@ class HeadTrack:
 
 
 def track_entries(entries: tuple[Entry, ...]) -> HeadTrack:
-    """A track that has followed a whole change."""
+    """Build a track that has followed a whole change."""
     track = HeadTrack(entries[0])
     for entry in entries[1:]:
         track.follow(entry)
@@ -75,13 +63,13 @@ def track_entries(entries: tuple[Entry, ...]) -> HeadTrack:
 
 
 def build_head_value(head: Head) -> bytes:
-    """A head as it stands in the topic of heads."""
+    """Return a head as it is stored in the heads topic."""
     body = {**FORMAT.field, **dataclasses.asdict(head), "locks": list(head.locks)}
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def read_head_value(value: bytes, *, where: str = "a journal head") -> Head:
-    """Read what `build_head_value` gave. `where` is its location, for errors.
+    """Build the head from what `build_head_value` returned. `where` is its location, for errors.
 
     Raises:
         FormatVersionError: it has another format version.
@@ -97,7 +85,7 @@ def read_head_value(value: bytes, *, where: str = "a journal head") -> Head:
 
 
 def _read_steps(opened: Mapping[str, Any]) -> tuple[str, ...]:
-    """The words for each step of the plan in an `open` entry; nothing where there is no plan."""
+    """Return the description of each step of the plan in an `open` entry; empty without a plan."""
     plan = opened.get("plan")
     steps = plan.get("steps") if isinstance(plan, Mapping) else None
     if not isinstance(steps, list) or not all(isinstance(step, Mapping) for step in steps):
@@ -105,24 +93,24 @@ def _read_steps(opened: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(f"{step.get('kind', '?')} {step.get('subject', '?')}" for step in steps)
 
 
-# Everybody who has read the topic up to the same offset sees the same. Four kinds of records stand in it:
+# All processes that have read the topic up to the same offset have the same state. It contains four kinds of records:
 #
-#     change/ID     the head of an open change; without a value once it is closed
+#     change/ID     the head of an open change; a tombstone once it is closed
 #     gate          a claim of the gate, or its release
 #     key           the record of the journal's key
-#     proof/LOCK    written by a lock's holder to prove that it is not fenced; means nothing to a reader
+#     proof/LOCK    written by a lock's holder to prove that it isn't fenced; readers ignore it
 #
-# Any other key is refused: a newer seamark may store locks under it.
+# Any other key is refused, because a newer seamark may store locks under it.
 
 CLAIM_FORMAT = StoredFormat("gate claim", 1)
-# How far the clock of a broker may be set forward while it leads the topic. chrony and systemd-timesyncd step a clock
+# How far the clock of a broker may jump forward while it leads the topic. chrony and systemd-timesyncd step a clock
 # when they start, and slew it afterwards.
 _STEP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class AppendTime:
-    """When the leader of the topic appended a record, by its own clock. Comparable within one leader epoch."""
+    """When the topic's leader appended a record, by the leader's clock. Comparable within one leader epoch."""
 
     at_ms: int
     leader_epoch: int
@@ -139,7 +127,7 @@ class GateClaim:
 
 
 class OpenChangeIndex:
-    """Heads of changes, gate and key, as far as the topic of heads was read."""
+    """The state of the heads topic as far as it was read: heads of changes, gate and key."""
 
     def __init__(self, log: PartitionLog, *, lease_seconds: float) -> None:
         self._log = log
@@ -150,11 +138,11 @@ class OpenChangeIndex:
         self.key: KeyRecord | None = None
         # The changes whose closing was read.
         self.closed: set[str] = set()
-        # Of each open change, when the entries up to a number were appended.
+        # For each open change, when the entries up to a number were appended.
         self._stamps: dict[str, list[tuple[int, AppendTime]]] = {}
 
     def catch_up(self) -> None:
-        """Read on to the end, as it is now."""
+        """Read to the current end of the topic."""
         low, end = self._log.read_bounds()
         start = low if self._next is None else max(low, self._next)
         for record in self._log.read(start, end):
@@ -162,7 +150,7 @@ class OpenChangeIndex:
         self._next = end
 
     def apply(self, record: LogRecord) -> None:
-        """Take one record, in the order of offsets."""
+        """Apply one record, in the order of offsets."""
         key = (record.key or b"").decode(errors="replace")
         try:
             if record.key == GATE_KEY:
@@ -182,14 +170,14 @@ class OpenChangeIndex:
             ) from None
 
     def open_heads(self) -> tuple[Head, ...]:
-        """Every open change, the newest first."""
+        """Return every open change, the newest first."""
         return tuple(self.heads[change] for change in sorted(self.heads, reverse=True))
 
     def measure_ages(self, change: str) -> tuple[tuple[int, float], ...]:
-        """Return how long before the present claim of the gate entries of a change were written, by their numbers.
+        """Return how long before the current claim of the gate entries of a change were written, by their numbers.
 
-        Both times are the leader's, so that no clock of a seamark process counts. Entries that another leader appended,
-        and those of a topic that stores the producers' times, have no age.
+        Both times are the leader's, so that the clocks of seamark processes don't matter. Entries that another leader
+        appended, and those of a topic with CreateTime, have no age.
         """
         now = self.gate.stamp if self.gate is not None else None
         if now is None:
@@ -202,7 +190,7 @@ class OpenChangeIndex:
         return tuple((number, seconds) for number, seconds in found if seconds > 0)
 
     def refuse_conflict(self, opening: Opening) -> None:
-        """Refuse if an open change holds a lock that conflicts, its process alive or not."""
+        """Refuse if an open change, with or without a live process, has a conflicting lock."""
         for head in self.open_heads():
             for mine in opening.locks:
                 theirs = next((lock for lock in head.locks if conflicts(mine, lock)), None)
@@ -254,12 +242,12 @@ def _refuse_key(key: str) -> None:
 
 
 def build_claim_value(nonce: str, *, by: str) -> bytes:
-    """A claim of the gate."""
+    """Return a claim of the gate."""
     return json.dumps({**CLAIM_FORMAT.field, "claim": nonce, "by": by}, ensure_ascii=False).encode()
 
 
 def build_release_value(nonce: str) -> bytes:
-    """The release of a claim."""
+    """Return the release of a claim."""
     return json.dumps({**CLAIM_FORMAT.field, "release": nonce}).encode()
 
 

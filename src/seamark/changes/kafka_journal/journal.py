@@ -1,4 +1,4 @@
-"""The journal in Kafka: a topic of entries, a small topic of heads, locks by transactional ids."""
+"""The journal in Kafka: a topic of entries, a small heads topic, and locks by transactional ID."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from seamark.changes.actor import LENGTH
-from seamark.changes.journal import Entry, EntryKind, Head, KeyRecord, Opening
+from seamark.changes.journal import Entry, EntryKind, Head, KeyRecord, Opening, is_change_id
 from seamark.changes.kafka_journal.clients import JournalClients, check_topics, refuse_differences
 from seamark.changes.kafka_journal.entries import (
     KafkaJournalWriter,
@@ -25,9 +24,9 @@ from seamark.kafka.topics import TopicAdmin
 
 
 class KafkaJournal:
-    """A `JournalPort` in two topics of the Kafka cluster whose things are changed. Threads may share it.
+    """A `JournalPort` in two topics of the Kafka cluster whose resources are changed. Threads may share it.
 
-    Connections are made when they are needed. `config` are the context's client settings, secrets and all; they are
+    Connections are opened when they are needed. `config` is the context's client settings, including secrets; they are
     never shown.
     """
 
@@ -49,7 +48,7 @@ class KafkaJournal:
 
     def begin(self, opening: Opening) -> KafkaJournalWriter:
         """Take the locks and write the `open` entry. See `JournalPort.begin`."""
-        if not _is_change_id(opening.change):
+        if not is_change_id(opening.change):
             raise UsageError(f"{opening.change!r} is no change id", hint="change ids are ULIDs, in capital letters")
         return self._keep(begin_change(self._checked(), opening, now=self._now))
 
@@ -64,10 +63,10 @@ class KafkaJournal:
         return self._keep(writer)
 
     def read(self, change: str) -> tuple[Entry, ...]:
-        """Every entry of a change, its chain checked, and its end compared with its head. See `JournalPort.read`."""
+        """Read every entry of a change and check the hash chain and the head. See `JournalPort.read`."""
         with self._clients.open_journal_log() as log:
             whole = resolve_change(log, change)
-            # First the head, then the entries: what the head says must be among them.
+            # Read the head first, then the entries: the entry that the head names must be among them.
             head = self._clients.read_board().heads.get(whole)
             try:
                 entries = read_change(log, whole)
@@ -80,16 +79,16 @@ class KafkaJournal:
         return entries
 
     def heads(self, *, limit: int | None = None) -> tuple[Head, ...]:
-        """Changes, the newest first. With a limit only the newest part of the journal is read."""
+        """Return changes, the newest first. With a limit, only the newest part of the journal is read."""
         with self._clients.open_journal_log() as log:
             return read_heads(log, limit=limit)
 
     def open_heads(self) -> tuple[Head, ...]:
-        """Every change that is still open, the newest first. Reads the small topic of heads alone."""
+        """Return every open change, the newest first. Reads only the small heads topic."""
         return self._clients.read_board().open_heads()
 
     def read_key(self) -> KeyRecord | None:
-        """Return the record in the topic of heads. See `JournalPort.read_key`."""
+        """Return the record in the heads topic. See `JournalPort.read_key`."""
         return self._clients.read_board().key
 
     def record_key(self, record: KeyRecord) -> None:
@@ -97,7 +96,7 @@ class KafkaJournal:
         record_key(self._checked(), record)
 
     def close(self) -> None:
-        """Give back every hold that was not given back. Changes that are open stay so."""
+        """Release the locks of all writers. Open changes stay open."""
         while self._writers:
             self._writers.pop().release()
 
@@ -107,7 +106,7 @@ class KafkaJournal:
         return writer
 
     def _checked(self) -> JournalClients:
-        """The clients, once the topics were found fit and the cluster's id is known."""
+        """Return the clients, after checking the topics and reading the Kafka cluster ID."""
         with self._mutex:
             if not self._clients.cluster_id:
                 with TopicAdmin(self._clients.config) as admin:
@@ -115,7 +114,3 @@ class KafkaJournal:
                     cluster_id = admin.read_cluster().cluster_id
                 self._clients = dataclasses.replace(self._clients, cluster_id=cluster_id)
             return self._clients
-
-
-def _is_change_id(text: str) -> bool:
-    return len(text) == LENGTH and text.isascii() and text.isalnum() and text == text.upper()

@@ -1,4 +1,4 @@
-"""Getting a change's locks: by beginning it, or by taking it over."""
+"""Acquiring a change's locks: by beginning the change, or by taking it over."""
 
 from __future__ import annotations
 
@@ -8,20 +8,29 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
-from seamark.changes.journal import Ending, Entry, EntryKind, Head, KeyRecord, Opening
+from seamark.changes.journal import (
+    Ending,
+    Entry,
+    EntryKind,
+    Head,
+    KeyRecord,
+    Opening,
+    build_entries,
+    build_opening_entry,
+    find_hold,
+    find_nonce,
+)
 from seamark.changes.kafka_journal.clients import JournalClients
 from seamark.changes.kafka_journal.entries import (
     KafkaJournalWriter,
     LockHold,
     build_change_records,
-    build_entry,
     check_tail,
     has_change,
     read_change,
 )
 from seamark.changes.kafka_journal.heads import (
     GateClaim,
-    HeadTrack,
     OpenChangeIndex,
     build_claim_value,
     build_release_value,
@@ -40,22 +49,22 @@ from seamark.errors import (
 from seamark.kafka.produce import Outgoing
 from seamark.kafka.transaction import TransactionalWriter
 
-# To enter is to claim, and then to take the gate's transactional id:
+# Entering the gate means to write a claim, and then to take the gate's transactional ID:
 #
-# - A claim is a record in the topic of heads. It wins if no earlier claim, unreleased and younger than the lease,
-#   stands before it; all who read the topic agree on that. It only keeps people from disturbing each other.
-# - The transactional id makes it safe. Whoever was in the gate before and was slower than its lease is fenced, so
-#   that what it found free there can't be opened by it any more.
+# - A claim is a record in the heads topic. It wins if there is no earlier claim that is unreleased and younger than the
+#   lease; all readers of the topic agree on that. Claims only keep processes from disturbing each other.
+# - The transactional ID provides the safety. A process that was in the gate before and was slower than its lease is
+#   fenced, so that it can no longer open a change for locks that it found free there.
 #
-# Appending does not pass the gate. A holder that was stopped in the middle of its change holds nobody up.
+# Appending doesn't use the gate. A holder that was suspended during its change doesn't block other processes.
 
-# A begin holds the gate for some 0.1 s. Whoever waits looks this often, each at another moment.
+# A begin holds the gate for about 0.1 s. Waiting processes check this often, at random times.
 _LOOK_SECONDS = (0.03, 0.12)
 _RANDOM = secrets.SystemRandom()
 
 
 class Gate:
-    """One process's way into the gate. Leaving is sure: at the latest when the lease ends."""
+    """One process's access to the gate. The gate is released at the latest when the lease ends."""
 
     def __init__(self, clients: JournalClients, *, by: str) -> None:
         self.names = clients.names
@@ -76,7 +85,8 @@ class Gate:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Whatever happened inside is what is to be told; a gate that can't be opened again opens with its lease.
+        # The error inside the block is the one to report; a gate that can't be released is released by the end of its
+        # lease.
         with contextlib.suppress(JournalError):
             self.leave()
         self._drop_writer()
@@ -84,17 +94,17 @@ class Gate:
         self._log.close()
 
     def prepare(self, others: Sequence[TransactionalWriter] = ()) -> None:
-        """Make connections before the gate is claimed: nobody shall wait for them."""
+        """Connect before the gate is claimed, so that no other process waits for the connections."""
         fresh = [] if self._writer else [self._clients.open_gate_writer()]
         if fresh or others:
             self._clients.connect([*fresh, *others])
         self._writer = self._writer or fresh[0]
 
     def enter(self) -> None:
-        """Wait for the gate and take it. Then `board` says what is, and stays true until we leave or are fenced.
+        """Wait for the gate and take it. After that, `board` is current until this process leaves or is fenced.
 
         Raises:
-            LockedError: others had it all the time.
+            LockedError: other processes held the gate the whole time.
         """
         while True:
             self.prepare()
@@ -102,7 +112,7 @@ class Gate:
             try:
                 self._take()
             except FencedError:
-                # Somebody else took it within the same moment: our claim was older than its lease.
+                # Another process took it at the same time, because our claim was older than its lease.
                 self.leave()
                 continue
             self.board.catch_up()
@@ -110,11 +120,11 @@ class Gate:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether our claim is young enough to fence anybody on its strength."""
+        """Whether our claim is recent enough to fence the holder of a lock."""
         return self._read_clock() - self._claimed_at <= self._clients.timing.fresh_seconds
 
     def write(self, records: Sequence[Outgoing]) -> bool:
-        """Write as the one who is in the gate; False if we are no longer, and nothing is written."""
+        """Write as the holder of the gate; return False if this process no longer holds it, and nothing was written."""
         if self._writer is None:
             return False
         try:
@@ -125,10 +135,10 @@ class Gate:
         return True
 
     def leave(self) -> None:
-        """Let the next one in."""
+        """Release the gate."""
         nonce, self._nonce = self._nonce, ""
         if nonce:
-            # The id was used for this stay; the next needs a new producer.
+            # The transactional ID was used for this stay; the next one needs a new producer.
             self._drop_writer()
             self._claims.write(self._record(build_release_value(nonce)))
 
@@ -150,8 +160,8 @@ class Gate:
                 self._wait_for_change(holder)
 
     def _wait_for_change(self, holder: GateClaim) -> None:
-        """Wait until the holder has left or its lease must be over."""
-        # Counted from now although it began earlier: a claim too late costs less than claims that keep others busy.
+        """Wait until the holder has left or its lease must have ended."""
+        # Counted from now although it began earlier: a late claim costs less than claims that keep others busy.
         over = self._read_clock() + self._clients.timing.lease_seconds
         while self.board.gate == holder and self._read_clock() < over:
             self._refuse_late(holder)
@@ -183,20 +193,19 @@ class Gate:
 
 
 def begin_change(clients: JournalClients, opening: Opening, *, now: Callable[[], float]) -> KafkaJournalWriter:
-    """Pass the gate, find the locks free, write the `open` entry, take the locks' ids.
+    """Enter the gate, check that the locks are free, write the `open` entry, take the locks' transactional IDs.
 
-    The `open` entry is written by the gate's own id, before the locks' ids are taken: it is what makes the locks ours,
-    and it can't be written by one who was too slow. So taking the ids fences nobody who holds them rightly. A crash
-    between the two leaves an open change without a step, to be resumed.
+    The gate's transactional ID writes the `open` entry before the locks' IDs are taken: the entry makes the locks ours,
+    and a process that was too slow can't write it. So taking the IDs never fences a legitimate holder. A crash between
+    the two leaves an open change without a step, to be resumed.
     """
-    body = {**opening.body, "title": opening.title, "locks": list(opening.locks), "nonce": opening.nonce}
-    entry = build_entry(opening.change, EntryKind.OPEN, body, by=opening.by, at=opening.at, after=None)
-    records = build_change_records([entry], HeadTrack(entry).head, names=clients.names, now=now())
+    entry = build_opening_entry(opening)
+    records = build_change_records([entry], Head.build([entry]), names=clients.names, now=now())
     with (
         Gate(clients, by=opening.by) as gate,
         LockHold(clients, sorted_locks(opening.change, opening.locks)) as hold,
     ):
-        # Most refusals are seen without disturbing anybody.
+        # Most refusals are detected here, without disturbing other processes.
         gate.board.catch_up()
         check_same_key(gate.board.key, opening.key)
         gate.board.refuse_conflict(opening)
@@ -219,20 +228,23 @@ def _open_and_take(
         is_open = _is_ours(gate.board.heads.get(opening.change), opening)
         if not is_open:
             if opening.change in gate.board.closed:
-                # We slept after our opening was written, and another process resumed the change to its end.
+                # This process was suspended after it wrote the `open` entry, and another process resumed and finished
+                # the change.
                 raise _fenced(opening.change, "it was closed")
             check_same_key(gate.board.key, opening.key)
             gate.board.refuse_conflict(opening)
             is_open = _write_opening(gate, opening, records=[*_build_first_key(gate, opening), *records])
         if is_open and gate.is_fresh:
             break
-        # We slept, or somebody was faster: look again. An opening that was written is seen then.
+        # This process was suspended, or another one was faster: check again. An `open` entry that was written is found
+        # then.
         gate.leave()
     try:
         hold.take()
     except SeamarkError as error:
         raise _close_unheld(gate, entry, error=error, now=now()) from None
-    # A nap just before the taking is only seen now: what somebody took over meanwhile is not ours to write.
+    # A suspension just before the locks were taken is detected only now: a change that was taken over is not ours to
+    # write.
     try:
         gate.board.catch_up()
     except SeamarkError as error:
@@ -242,9 +254,9 @@ def _open_and_take(
 
 
 def record_key(clients: JournalClients, record: KeyRecord) -> None:
-    """Pass the gate, so that no change begins meanwhile, and write the record of the journal's key."""
+    """Enter the gate, so that no change begins meanwhile, and write the record of the journal's key."""
     with Gate(clients, by=record.by) as gate:
-        # Most refusals are seen without disturbing others.
+        # Most refusals are detected here, without disturbing other processes.
         gate.board.catch_up()
         if not _is_recorded(gate, record):
             check_recordable(gate.board.key, record, gate.board.open_heads())
@@ -253,7 +265,7 @@ def record_key(clients: JournalClients, record: KeyRecord) -> None:
             if not _is_recorded(gate, record):
                 check_recordable(gate.board.key, record, gate.board.open_heads())
                 gate.write([_build_key_record(record, names=clients.names)])
-                # Whether it was written or the gate was lost, the topic says.
+                # The topic shows whether it was written or the gate was lost.
                 gate.board.catch_up()
             gate.leave()
 
@@ -263,7 +275,7 @@ def _is_recorded(gate: Gate, record: KeyRecord) -> bool:
 
 
 def _build_first_key(gate: Gate, opening: Opening) -> list[Outgoing]:
-    """The record of the key, where the journal has none: the first change makes it, in the same transaction."""
+    """Build the record of the key if the journal has none; the first change writes it in the same transaction."""
     if gate.board.key is not None or opening.key is None:
         return []
     return [_build_key_record(opening.key, names=gate.names)]
@@ -287,15 +299,18 @@ def _write_opening(gate: Gate, opening: Opening, *, records: list[Outgoing]) -> 
 
 
 def _close_unheld(gate: Gate, entry: Entry, *, error: SeamarkError, now: float) -> SeamarkError:
-    """Close a change whose locks' ids we did not get, as the one who is in the gate. Gives the error to raise."""
+    """Close a change whose locks' transactional IDs weren't acquired; return the error to raise.
+
+    The holder of the gate writes the `close` entry.
+    """
     body = {"ending": str(Ending.FAILED), "error": error.as_dict()}
-    close = build_entry(entry.change, EntryKind.CLOSE, body, by=entry.by, at=entry.at, after=entry)
-    head = HeadTrack(entry).preview(close)
+    close = build_entries(entry.change, [(EntryKind.CLOSE, body)], by=entry.by, at=entry.at, after=entry)
+    head = Head.build([entry, *close])
     try:
-        is_closed = gate.write(build_change_records([close], head, names=gate.names, now=now))
+        is_closed = gate.write(build_change_records(close, head, names=gate.names, now=now))
     except SeamarkError:
         is_closed = False
-    # A lack of rights has its own exit code; all else is a journal that can't be written.
+    # A missing ACL has its own exit code; every other error means that the journal can't be written.
     if is_closed and isinstance(error, AuthorizationError):
         return error
     return _left_open(entry.change, error) if not is_closed else _not_begun(entry.change, error)
@@ -311,11 +326,11 @@ def take_change(
     expected_nonce: str | None,
     now: Callable[[], float],
 ) -> KafkaJournalWriter:
-    """Pass the gate, fence the holder by taking its locks' ids, read what it wrote, write a `taken` entry."""
+    """Enter the gate, fence the holder by taking its locks' IDs, read its entries, write a `taken` entry."""
     with Gate(clients, by=by) as gate:
         gate.board.catch_up()
         head = _find_open(clients, gate.board.heads, change, expected_nonce=expected_nonce)
-        # Entries of another format version are refused here: `hold.take` fences the holder.
+        # Refuse entries of another format version here, because `hold.take` fences the holder.
         with clients.open_journal_log() as log:
             read_change(log, change)
         with LockHold(clients, sorted_locks(change, head.locks)) as hold:
@@ -327,11 +342,11 @@ def take_change(
                     break
                 gate.leave()
             hold.take()
-            # From here on nothing of the former holder is written any more; what it wrote until now counts.
+            # From here on, the previous holder can't write; what it wrote until now counts.
             entries = _read_fenced(clients, change, head=head)
             ages = gate.board.measure_ages(change)
             writer = KafkaJournalWriter(hold, entries, names=clients.names, by=by, now=now, ages=ages)
-            former = _newest_nonce(entries)
+            former = find_nonce(entries)
             writer.append_all([(EntryKind.TAKEN, {"nonce": nonce, "from": former})], at=at)
             hold.keep()
     return writer
@@ -356,7 +371,7 @@ def _left_open(change: str, error: SeamarkError) -> JournalError:
 
 
 def _is_ours(head: Head | None, opening: Opening) -> bool:
-    """Whether the change is open already: an answer to our own writing was lost, and it was done."""
+    """Return whether the change is already open, because our write succeeded and only its answer was lost."""
     if head is None:
         return False
     if head.nonce != opening.nonce:
@@ -396,20 +411,10 @@ def _read_fenced(clients: JournalClients, change: str, *, head: Head) -> tuple[E
     check_tail(entries, head)
     if entries[-1].kind is EntryKind.CLOSE:
         raise _closed(entries)
-    if _newest_nonce(entries) != head.nonce:
-        newest = _newest_hold(entries)
-        raise _other_nonce(
-            newest.by, _newest_nonce(entries), change=change, expected=head.nonce, last_at=entries[-1].at
-        )
+    if find_nonce(entries) != head.nonce:
+        newest = find_hold(entries)
+        raise _other_nonce(newest.by, find_nonce(entries), change=change, expected=head.nonce, last_at=entries[-1].at)
     return entries
-
-
-def _newest_hold(entries: tuple[Entry, ...]) -> Entry:
-    return next((entry for entry in reversed(entries) if entry.kind is EntryKind.TAKEN), entries[0])
-
-
-def _newest_nonce(entries: tuple[Entry, ...]) -> str:
-    return str(_newest_hold(entries).body.get("nonce", ""))
 
 
 def _closed(entries: tuple[Entry, ...]) -> RefusedError:

@@ -64,7 +64,7 @@ STOPPED, RUNNING = "STOPPED", "RUNNING"
 class CutoverGroup:
     """A group that gets offsets in the target. A pipeline is the group `pipeline/NAME`.
 
-    One that `sees_debris` also reads records of aborted transactions.
+    A group with `sees_debris` also reads records of aborted transactions.
     """
 
     group: str
@@ -88,7 +88,7 @@ class RecreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class CutoverSeen:
-    """What `CutOver` reads: the connectors in their order, and what each group would read again as it is now."""
+    """What `CutOver` reads: the connectors in their order, and the replay that is expected for each group."""
 
     connectors: tuple[Connector, ...]
     quiet_seconds: float
@@ -106,9 +106,9 @@ class CutoverSeen:
 class CutOver(Action):
     """Move the consumers and producers of a topic to its copy.
 
-    `copy` is the name that steps give to the copy. `configs` are the new topic's from then on, None removes one, and
-    `held` are those that it has until then. With `recreated` the target is temporary: the source is deleted, recreated
-    and filled from the target, and no config of a connector changes.
+    `copy` is the name that steps give to the copy. `configs` are set on the new topic at the end of the cutover, None
+    removes a config, and `held` are the configs that the new topic has until then. With `recreated` the target is
+    temporary: the source is deleted, recreated and filled from the target, and no connector config changes.
     """
 
     copy: str
@@ -150,13 +150,13 @@ class CutOver(Action):
 
     @classmethod
     def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[CutoverSeen]:
-        """Read the connectors, and what the groups would read again."""
+        """Read the connectors, and estimate the replay of each group."""
         return [action.read(reads) for action in actions]
 
     def read(self, reads: Reads) -> CutoverSeen:
-        """Read the connectors, and what the groups would read again."""
+        """Read the connectors, and estimate the replay of each group."""
         planning = reads.use(PLANNING)
-        connectors = tuple(planning.client(one.cluster).read_connector(one.name) for one in self.connectors)
+        connectors = tuple(planning.clusters.client(one.cluster).read_connector(one.name) for one in self.connectors)
         return CutoverSeen(
             connectors,
             find_quiet_seconds(planning.context),
@@ -165,7 +165,7 @@ class CutOver(Action):
         )
 
     def _preview(self, copies: CutoverOperations) -> dict[str, str]:
-        """Return what each group reads again, as far as that is known before the last catch-up."""
+        """Return how many records each group reprocesses, as far as that is known before the last catch-up."""
         said: dict[str, str] = {}
         for one in self.groups:
             try:
@@ -251,7 +251,7 @@ class CutOver(Action):
             yield SwitchToTarget(*one.place, one.values, self.copy, self.source, self.target)
 
     def _build_recreation(self, new: RecreatedTopic, seen: CutoverSeen) -> Iterator[Step]:
-        """Recreate the source, which is deleted by now, and fill it. From here there is no way back."""
+        """Recreate the source, which is deleted by now, and fill it. From here on, the cutover can't be undone."""
         yield CreateTopic(self.source, new.partitions, new.replication_factor, new.configs)
         yield RegisterCopyBack(self.copy, self.source, self.target)
         back = replace(self, copy=build_back_name(self.copy), source=self.target, target=self.source)

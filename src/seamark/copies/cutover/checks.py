@@ -1,4 +1,4 @@
-"""What a cut-over waits for and makes sure of. The copy keeps its own memory: a crash in one of these loses nothing."""
+"""The steps with which a cutover copies and checks. The copy stores its own progress, so a crash loses nothing."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from seamark.changes.action import CheckStep
+from seamark.changes.action import CheckStep, GuardStep
 from seamark.changes.environment import Environment
 from seamark.changes.step import Intent, Observed, step_kind
 from seamark.copies.cutover.port import COPIES
-from seamark.errors import RefusedError
+from seamark.errors import RefusedError, SeamarkError
 from seamark.groups.actions import read_commits
 
 _LOOK_SECONDS = 0.5
-# A recount or a scan may take as long as the copy did; nobody waits for it to show after it came back.
+# A recount or a scan may take as long as the copy did. Its result needs no further wait after it has returned.
 _SETTLE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class CopyCheck(CheckStep):
-    """What these looks share: the copy, and what people call it."""
+    """The base of the steps that copy or compare: the copy, and the names of its topics."""
 
     aspect: ClassVar[str] = "copied"
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
@@ -37,57 +37,51 @@ class CopyCheck(CheckStep):
 @step_kind("approach")
 @dataclass(frozen=True, slots=True)
 class PreCopy(CopyCheck):
-    """What has come to the source is copied while everybody goes on: so little is left when they stop.
+    """Copy what has arrived in the source while connectors run, so that little is left to copy after they stop.
 
-    It also starts Spark, for which nobody has to stand still.
+    This step also starts Spark, so that the start doesn't prolong the downtime.
     """
 
     aspect: ClassVar[str] = "approached"
     writes: ClassVar[bool] = True
 
     def intend(self, world: Environment) -> Intent:
-        del world
         return Intent(before=None, after=f"what has come to {self.source} is in {self.target}")
 
     def describe(self) -> str:
         return f"copy what has come to {self.source} to {self.subject}, while everybody goes on"
 
     def perform(self, world: Environment, intent: Intent) -> str:
-        del intent
         return world.use(COPIES)().approach(self.copy)
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        del world, intent
         return Observed.BEFORE
 
 
 @step_kind("catch-up")
 @dataclass(frozen=True, slots=True)
 class CatchUp(CopyCheck):
-    """All that the source holds is copied, by Spark."""
+    """Copy everything that the source holds, with Spark."""
 
     writes: ClassVar[bool] = True
 
     def intend(self, world: Environment) -> Intent:
-        del world
         return Intent(before=None, after=f"all of {self.source} is in {self.target}")
 
     def describe(self) -> str:
         return f"copy the rest of {self.source} to {self.subject}"
 
     def perform(self, world: Environment, intent: Intent) -> str:
-        del intent
         return world.use(COPIES)().catch_up(self.copy)
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        del intent
         return Observed.BEFORE if world.use(COPIES)().count_left(self.copy) else Observed.AFTER
 
 
 @step_kind("prove-copy")
 @dataclass(frozen=True, slots=True)
 class VerifyCopy(CopyCheck):
-    """Source and target are compared, by Spark."""
+    """Compare source and target, with Spark."""
 
     aspect: ClassVar[str] = "proven"
 
@@ -97,18 +91,16 @@ class VerifyCopy(CopyCheck):
         return f"make sure that all of {self.source} is in {self.subject} ({self.level} verification)"
 
     def perform(self, world: Environment, intent: Intent) -> str:
-        del intent
         return world.use(COPIES)().verify(self.copy, self.level)
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        del world, intent
         return Observed.BEFORE
 
 
 @step_kind("prove-still")
 @dataclass(frozen=True, slots=True)
 class CheckSourceIdle(CopyCheck):
-    """Nobody writes to the source for so long: everything that it holds is copied, and stays so."""
+    """Check for `quiet_seconds` that no producer writes to the source: all of it is copied, and that stays true."""
 
     aspect: ClassVar[str] = "still"
     expires: ClassVar[bool] = True
@@ -123,7 +115,6 @@ class CheckSourceIdle(CopyCheck):
         return f"make sure that nobody writes to {self.subject}"
 
     def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
         began_at = world.clock.now()
         while True:
             if left := world.use(COPIES)().count_left(self.copy):
@@ -137,14 +128,13 @@ class CheckSourceIdle(CopyCheck):
             world.clock.sleep(min(_LOOK_SECONDS, self.quiet_seconds))
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        del intent
         return Observed.BEFORE if world.use(COPIES)().count_left(self.copy) else Observed.AFTER
 
 
 @step_kind("prove-untouched")
 @dataclass(frozen=True, slots=True)
-class CheckTargetUnwritten(CopyCheck):
-    """Nobody has written to the target since the cut-over: then, and only then, it can be taken back."""
+class CheckTargetUnwritten(GuardStep, CopyCheck):
+    """Check that no producer has written to the target since the cutover. Only then can the cutover be undone."""
 
     aspect: ClassVar[str] = "untouched"
     expires: ClassVar[bool] = True
@@ -154,32 +144,28 @@ class CheckTargetUnwritten(CopyCheck):
     def describe(self) -> str:
         return f"make sure that nobody has written to {self.subject} since"
 
-    def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
-        if new := self._count_new(world):
-            raise RefusedError(
-                f"{new} offsets were written to {self.target} since the cut-over; it can't be taken back",
-                cause=f"those records are not in {self.source}: whoever reads that would never see them",
-                hint=f"copy them back the other way: seamark copy plan {self.target} --to …",
-            )
-
-    def observe(self, world: Environment, intent: Intent) -> Observed:
-        del intent
-        return Observed.BEFORE if self._count_new(world) else Observed.AFTER
-
-    def _count_new(self, world: Environment) -> int:
+    def find_refusal(self, world: Environment) -> SeamarkError | None:
+        """Count what was written since the cutover."""
         now = world.use(COPIES)().read_target_ends(self.copy)
-        return sum(max(0, now[partition] - end) for partition, end in self.ends.items())
+        new = sum(max(0, now[partition] - end) for partition, end in self.ends.items())
+        if not new:
+            return None
+        return RefusedError(
+            f"{new} offsets were written to {self.target} since the cut-over; it can't be taken back",
+            cause=f"those records are not in {self.source}: whoever reads that would never see them",
+            hint=f"copy them back the other way: seamark copy plan {self.target} --to …",
+        )
 
 
-# But a run can't land what it does not hold in the ledger. So all are shut out of the source, and whoever comes back
-# is found: what it lands there after its place was told would be landed again from the target.
+# A run of a pipeline can only commit partitions that it holds in the ledger. So the cutover fences all runs on the
+# source and detects a run that starts again: rows that it commits from the source after its offset was translated would
+# be written a second time from the target.
 
 
 @step_kind("shut-out-landing")
 @dataclass(frozen=True, slots=True)
 class FencePipeline(CheckStep):
-    """Every run of a landing is shut out of a topic, and for `quiet_seconds` nobody begins another."""
+    """Fence every run of a pipeline on a topic, and check for `quiet_seconds` that no run starts again."""
 
     aspect: ClassVar[str] = "shut out"
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
@@ -201,7 +187,6 @@ class FencePipeline(CheckStep):
         return f"shut out whoever lands topic/{self.topic} as {self.owner}"
 
     def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
         began_at = world.clock.now()
         taken = world.use(COPIES)().shut_out(self.owner, self.topic)
         while True:
@@ -212,14 +197,13 @@ class FencePipeline(CheckStep):
             world.clock.sleep(min(_LOOK_SECONDS, self.quiet_seconds))
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        del world, intent
         return Observed.BEFORE
 
 
 @step_kind("prove-carried")
 @dataclass(frozen=True, slots=True)
 class CheckPipelineMoved(CopyCheck):
-    """A landing has landed nothing from the source since it got its places in the target, and can't any more."""
+    """Check that a pipeline has committed nothing from the source since its offsets were translated, and fence it."""
 
     aspect: ClassVar[str] = "carried"
     expires: ClassVar[bool] = True
@@ -240,8 +224,7 @@ class CheckPipelineMoved(CopyCheck):
         return f"make sure that {self.owner} has landed nothing from {self.source} since"
 
     def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
-        # First this: what is seen then stays so.
+        # Fence first: the offsets that are read afterwards can't change any more.
         world.use(COPIES)().shut_out(self.owner, self.source)
         found = world.use(COPIES)().translate(self.copy, self.readers or (self.owner,), missing=self.missing)[
             self.owner
@@ -253,12 +236,11 @@ class CheckPipelineMoved(CopyCheck):
             raise _build_running(self.owner, self.source, cause=cause)
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        del world, intent
         return Observed.BEFORE
 
 
 def _intend_fence(world: Environment, owner: str, topic: str) -> Intent:
-    """Return the epochs that the fence replaces: their partitions are taken from the run that has them."""
+    """Return the epochs that the fence replaces. The fence takes the partitions from the run that holds them."""
     epochs = world.use(COPIES)().read_epochs(owner, topic)
     return Intent(before={"epochs": {str(number): epoch for number, epoch in epochs.items()}}, after="fenced")
 

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 def plan_back(first: CopyPlan, *, id: str, kafka: BrokersPort) -> CopyPlan:  # noqa: A002 - as the plan calls it
-    """The plan from the target of a copy to the topic that has the name of its source now.
+    """Build the plan from the target of a copy to the topic that now has the name of its source.
 
-    Its slices are cut by counts alone: each partition has one source, so nothing disturbs the order.
+    Its slices are cut by counts alone: each partition has one source, so the order is kept.
 
     Raises:
-        RefusedError: that topic is still the source, or is not there, or has another shape.
+        RefusedError: that topic is still the source, or doesn't exist, or has another number of partitions.
     """
     source, target = find_topic(kafka, first.target.topic), find_topic(kafka, first.source.topic)
     if source is None or target is None:
@@ -178,13 +178,13 @@ class CutoverOperations:
         return plan, read_progress(plan.id, plan.slices, records)
 
     def count_left(self, copy: str) -> int:
-        """Return how many offsets of the source are after what was copied, including those of open transactions."""
+        """Return how many offsets of the source come after the copied ones, including those of open transactions."""
         plan, progress = self.read(copy)
         ends = _read_latest(self._endpoints.source, plan.source)
         return sum(max(0, ends[one.partition] - one.end) for one in progress.cover(plan.ranges))
 
     def list_left(self, copy: str) -> Mapping[int, int]:
-        """Return how many offsets that the source still has are after what was copied, by partition, without zeros."""
+        """Return how many remaining offsets of the source come after the copied ones, by partition, without zeros."""
         plan, progress = self.read(copy)
         bounds = _read_all_bounds(self._endpoints.source, plan.source.topic)
         reached = {one.partition: one.end for one in progress.cover(plan.ranges)}
@@ -214,7 +214,7 @@ class CutoverOperations:
         `missing` is `earliest`, `latest` or "".
 
         Raises:
-            RefusedError: a group is further than the copy, or it has no offset in a partition and `missing` is "".
+            RefusedError: a group is ahead of the copy, or it has no offset in a partition and `missing` is "".
         """
         plan, progress = self.read(copy)
         ends = _read_latest(self._endpoints.target, plan.target)
@@ -227,7 +227,7 @@ class CutoverOperations:
         return {group: _build_carried(translation, aborted) for group, translation in found.items()}
 
     def recount(self, plan: CopyPlan, questions: Sequence[Question]) -> Answers:
-        """Count records by reading parts of the source again, in one Spark job."""
+        """Count records by reading parts of the source a second time, in one Spark job."""
         from seamark.copies.verify.spark_match import SparkRecounter  # noqa: PLC0415
 
         with open_spark(self._get_spark(plan.id), build_copy_work(plan.id)) as session:
@@ -263,14 +263,15 @@ class CutoverOperations:
         reading = self._endpoints.source.kafka.read_committed(dict.fromkeys(groups, spots), only_stable=True)
         reading.require_complete(what="the positions of the readers")
         held = {one.group: {spot[1]: commit.offset for spot, commit in one.offsets.items()} for one in reading.items}
-        # In a partition that never held a record of the copy, no position is as good as any.
+        # In a partition that never held a record of the copy, every offset is equivalent, even no offset.
         empty = {partition: whole.begin for partition, whole in copied.covered.items() if not whole.size}
-        # A landing enters all partitions when it begins; one that came later it lands from its beginning.
+        # A pipeline commits an offset for every partition when it starts. It reads a partition added later from its
+        # beginning.
         begins = {partition: whole.begin for partition, whole in copied.covered.items()}
         return {group: {**(begins if is_pipeline(group) else empty), **held.get(group, {})} for group in groups}
 
     def _is_gone(self, plan: CopyPlan, copied: CopyMap, readers: Mapping[str, Positions]) -> bool:
-        """Whether what readers have not had before the copy's begin is gone from the source too."""
+        """Return whether the unread records before the beginning of the copy are deleted from the source, too."""
         late = {
             name: {partition for partition, at in positions.items() if at < _find_begin(copied, partition)}
             for name, positions in readers.items()
@@ -288,7 +289,7 @@ def _find_begin(copied: CopyMap, partition: int) -> int:
 
 
 def _refuse_lost(plan: CopyPlan, landings: Sequence[str]) -> None:
-    """Refuse to pass over records that were never landed: a landing's own run asks its owner first, too."""
+    """Refuse to skip records that a pipeline has not written. Its own run asks its owner for consent, too."""
     if landings:
         raise RefusedError(
             f"{', '.join(landings)} has not landed up to where the copy of {plan.source.topic} begins",
@@ -305,7 +306,7 @@ def _read_bounds(endpoint: CopyEndpoint, end: TopicEnd) -> Mapping[int, LogOffse
 
 
 def _read_all_bounds(endpoint: CopyEndpoint, topic: str) -> Mapping[int, LogOffsets]:
-    """The same of every partition that the topic has now."""
+    """Return the bounds of every partition that the topic has now."""
     status = find_topic(endpoint.kafka, topic)
     found = endpoint.kafka.read_bounds(status.spots if status else ()).require_complete(what=f"the bounds of {topic}")
     return {spot[1]: bounds for spot, bounds in found.items()}

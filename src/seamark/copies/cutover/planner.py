@@ -1,4 +1,4 @@
-"""The plan of a cut-over: who stops, what each reader will read again, who is turned to the new topic."""
+"""The plan of a cutover: which connectors stop, what each consumer reprocesses, which configs are switched."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 def find_leftover(
     plan: CopyPlan, *, name: str, kafka: BrokersPort, operations: CutoverOperations, abandon: Sequence[str] = ()
 ) -> str:
-    """The topic to delete: the source; or the temporary copy, where the source was made anew under its name.
+    """Find the topic to delete: the source, or the temporary copy if the source was recreated under its name.
 
-    `name` is how `operations` name the copy.
+    `name` is the name that `operations` use for the copy.
 
     Raises:
-        RefusedError: it is gone already, or a group has a position in it and none in the other one, or it holds what
-            was never copied to that.
+        RefusedError: the topic is deleted already, or a group has an offset in it and none in the other topic, or
+            it holds records that were never copied to the other topic.
     """
     source, target = find_topic(kafka, plan.source.topic), find_topic(kafka, plan.target.topic)
     if source is None or target is None:
@@ -64,7 +64,7 @@ def find_leftover(
 
 
 def _refuse_uncopied(left: TopicStatus, kept: TopicStatus, *, copy: str, operations: CutoverOperations) -> None:
-    """Refuse to delete what somebody has written since, as a producer may that nobody has turned."""
+    """Refuse to delete records written after the cutover, for example by a producer that was not switched."""
     try:
         behind = operations.list_left(copy)
     except NotFoundError as error:
@@ -123,9 +123,10 @@ class ConnectorRole:
 class CutoverOptions:
     """The options of a cutover.
 
-    `leave` are groups that stay with the source. `sources` are connectors that write to it, though nothing tells so.
-    With `read_committed` sinks are told to read committed records only, so that debris is nothing to them;
-    `accept_debris` takes the repeats. With `in_place` the source is made anew under its own name from the target.
+    `leave` are groups that stay with the source. `sources` are connectors that write to the source although seamark
+    can't detect it. With `read_committed` the sinks get `isolation.level=read_committed`, so that they skip aborted
+    records; with `accept_debris` they read these records. With `in_place` the source is recreated under its own name
+    from the target.
     """
 
     missing: str = ""
@@ -139,7 +140,7 @@ class CutoverOptions:
 
 
 class CutoverParticipants:
-    """Finds who takes part in the cut-over from one topic to another."""
+    """Finds the connectors and groups that take part in the cutover from one topic to another."""
 
     def __init__(
         self,
@@ -159,22 +160,22 @@ class CutoverParticipants:
         self._users = users
 
     def list_sinks(self) -> tuple[ConnectorRole, ...]:
-        """The sinks that read the source. Sinks of one group are named together."""
+        """Return the sinks that read the source. Sinks that share a group are listed together."""
         readers = [reader for reader in self._users.readers if reader.kind is ReaderKind.SINK]
         names = dict.fromkeys(name for reader in readers for name in reader.name.split(", "))
         return tuple(self._build_sink(name) for name in names)
 
     def list_sources(self) -> tuple[ConnectorRole, ...]:
-        """The sources that write to it: those of which it is known, and those that were named."""
+        """Return the sources that write to the topic: those that seamark detects, and those that were named."""
         known = [parse_subject(user.subject) for user in self._users.writers if user.use is Use.WRITES]
         names = [ref.owner for ref in known if ref.kind == CONNECTOR]
         return tuple(self._build_source(name) for name in dict.fromkeys((*names, *self._options.sources)))
 
     def list_groups(self, sinks: Sequence[ConnectorRole]) -> tuple[CutoverGroup, ...]:
-        """Every group that is carried over.
+        """Return every group that gets offsets in the target.
 
         Raises:
-            RefusedError: somebody is in one that is no sink's.
+            RefusedError: a group that doesn't belong to a sink has members.
         """
         chosen = [reader for reader in self._users.readers if reader.group and reader.group not in self._options.leave]
         self._refuse_active(chosen)
@@ -185,7 +186,7 @@ class CutoverParticipants:
         )
 
     def list_notes(self) -> tuple[str, ...]:
-        """What is not done for anybody, by name."""
+        """Return a note for each consumer and producer that the cutover doesn't switch."""
         notes = [f"{group} stays with {self._source}: it is left as it is" for group in self._options.leave]
         for user in self._users.writers:
             name = parse_subject(user.subject).owner
@@ -235,12 +236,12 @@ class CutoverParticipants:
             )
 
     def _sees_debris(self, reader: CopyReader, sinks: Mapping[str, ConnectorRole]) -> bool:
-        # A landing reads committed records only.
+        # A pipeline reads committed records only.
         if self._options.accept_debris or reader.kind is ReaderKind.LANDING:
             return False
         own = [sinks[name] for name in reader.name.split(", ") if name in sinks]
         if not own:
-            # Nobody can tell how a consumer reads; most read all.
+            # The isolation level of a consumer can't be observed. The default is `read_uncommitted`.
             return True
         return any(role.config.get(ISOLATION) != COMMITTED for role in own)
 
@@ -257,7 +258,7 @@ _OTHERS = (
 
 
 class CutoverPlanner:
-    """Makes the plans of cut-overs in one context."""
+    """Plans cutovers in one context."""
 
     def __init__(self, endpoint: CopyEndpoint, *, clusters: Clusters) -> None:
         self._context = endpoint.context
@@ -267,11 +268,11 @@ class CutoverPlanner:
         self._clusters = clusters
 
     def plan(self, copy: CopyPlan, options: CutoverOptions, *, name: str) -> PlannedChange:
-        """Plan to turn everybody from the source of a copy to its target. `name` is what steps call the copy.
+        """Plan to switch consumers and producers of a copy's source to its target. `name` is the name that steps use.
 
         Raises:
-            NotFoundError: source or target is not there.
-            RefusedError: somebody can't be turned over.
+            NotFoundError: the source or the target doesn't exist.
+            RefusedError: a consumer or producer can't be switched.
         """
         cutover, notes = self._gather(copy, options, name=name)
         reads = self._planner.open_reads(1)
@@ -335,7 +336,7 @@ class CutoverPlanner:
 
 
 def _refuse_loss(copy: CopyPlan, options: CutoverOptions, *, left_out: int) -> None:
-    """Refuse to delete a topic that holds what the copy does not, or that somebody is to stay with."""
+    """Refuse to delete a topic that holds records that the copy doesn't have, or that a group stays with."""
     if left_out:
         raise RefusedError(
             f"{copy.source.topic} can't be made anew from this copy; nothing was changed",
@@ -360,7 +361,7 @@ def _say_end(cutover: CutOver) -> str:
 
 
 def _describe_pipelines(cutover: CutOver) -> Iterator[str]:
-    """What the owner of each landing has to do: its file is theirs, and nobody here can stop its runs."""
+    """Describe what the owner of each pipeline has to do: seamark can't change its file, nor stop its runs."""
     for owner in cutover.pipelines:
         yield (
             f"nobody can tell from here whether {owner} runs: stop it first; a run that is under way is shut out, and "
@@ -371,7 +372,10 @@ def _describe_pipelines(cutover: CutOver) -> Iterator[str]:
 
 
 def _describe_exact_consumers(cutover: CutOver, context: Context) -> Iterator[str]:
-    """What to look at before the group of an exact consumer is carried over: it goes on at what its group says."""
+    """Describe what to check before the group of an exact consumer is moved.
+
+    The consumer resumes from the offset that its group has committed.
+    """
     groups = [one.group for one in cutover.groups if not one.is_pipeline]
     known = list_consumers(context) if groups else frozenset()
     for group in groups:

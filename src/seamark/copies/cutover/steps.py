@@ -1,4 +1,7 @@
-"""A reader of a copied topic gets its positions in the target: the first record of each that it has not had."""
+"""The steps of a cutover that change groups and connectors.
+
+A group's offset in a partition of the target is that of the first record that the group has not processed.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,12 @@ from seamark.topics.actions import read_topic, require_topic
 @step_kind("return-reader")
 @dataclass(frozen=True, slots=True)
 class RestoreGroupOffsets(MoveGroup):
-    """What a group has committed for the target is as it was before. Its positions in the source were never touched.
+    """Restore the offsets that a group had in the target. Its offsets in the source were never changed.
 
-    `copy` is the copy whose cut-over is taken back, and `ends` are those of its target at the cut-over.
+    `copy` is the copy whose cutover is undone, and `ends` are the end offsets of its target at the cutover.
     """
 
-    # The sink or the consumer has moved on since: nobody can expect where it stands.
+    # The sink or the consumer has committed since, so its current offset can't be predicted.
     aspect: ClassVar[str] = POSITION
 
     copy: str = ""
@@ -45,22 +48,21 @@ class RestoreGroupOffsets(MoveGroup):
         return f"let {self.subject} go on in {self.source}, where it stood"
 
     def undo(self, intent: Intent) -> CanNotUndo:
-        del intent
         return CanNotUndo(f"{self.source} may have new records by then: seamark copy cutover does it anew")
 
 
 @step_kind("carry-reader")
 @dataclass(frozen=True, slots=True)
 class TranslateGroupOffsets(Step):
-    """A group that stands still gets its positions in the target, told from the copy's control records.
+    """Commit the offsets of an empty group in the target, translated by the control records of the copy.
 
-    `readers` are all groups of the cut-over: one recount answers for all. One that `sees_debris` reads what
-    transactions have taken back; that is a refusal, where some lies ahead of it.
+    `readers` are all groups of the cutover, because one recount serves all of them. A group with `sees_debris` reads
+    aborted records; the step refuses if there are aborted records after its offset.
     """
 
     aspect: ClassVar[str] = POSITION
     repeats: ClassVar[bool] = True
-    # It looks itself, right before it acts, that nobody is in the group.
+    # The step itself checks, right before it commits, that the group has no members.
     proves: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = MoveGroup.settle_seconds
 
@@ -122,7 +124,10 @@ class TranslateGroupOffsets(Step):
 @step_kind("carry-reader-back")
 @dataclass(frozen=True, slots=True)
 class TranslateGroupOffsetsBack(TranslateGroupOffsets):
-    """The same for the second copy of a cut-over in place, back to the old name: another side of the same group."""
+    """Commit offsets for the second copy of a cutover in place, back to the original name.
+
+    It changes another aspect of the same group.
+    """
 
     aspect: ClassVar[str] = f"{POSITION} back"
 
@@ -130,7 +135,7 @@ class TranslateGroupOffsetsBack(TranslateGroupOffsets):
 @step_kind("begin-back")
 @dataclass(frozen=True, slots=True)
 class RegisterCopyBack(CopyCheck):
-    """The way back from the copy to the old name is planned: its offsets are known now."""
+    """Register the copy from the target back to the original name. Its offsets are known at this point."""
 
     aspect: ClassVar[str] = "back"
     writes: ClassVar[bool] = True
@@ -140,28 +145,26 @@ class RegisterCopyBack(CopyCheck):
         return f"topic/{self.source}"
 
     def intend(self, world: Environment) -> Intent:
-        del world
         return Intent(before=None, after=f"copy {build_back_name(self.copy)} is registered")
 
     def describe(self) -> str:
         return f"plan the copy of {self.target} back to {self.subject}"
 
     def perform(self, world: Environment, intent: Intent) -> str:
-        del intent
         return world.use(COPIES)().begin_back(self.copy)
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        del world, intent
         return Observed.BEFORE
 
 
 @step_kind("start-restored")
 @dataclass(frozen=True, slots=True)
 class ResumeOnRecreatedTopic(SetRunState):
-    """A connector of a cut-over in place starts. It does not, while the topic is not whole.
+    """Start a connector of a cutover in place, unless the topic is incomplete.
 
-    The topic is whole as long as it is the old one, by its id; or when all of the copy is in the new one and each of
-    `groups` has its positions there. Whoever started before would find an empty topic, or make another one.
+    The topic is complete while it has its original topic ID, and again when the new topic has all records of the copy
+    and each of `groups` has its offsets there. A connector started earlier would find an empty topic, or create another
+    one.
     """
 
     copy: str = ""
@@ -193,7 +196,7 @@ class ResumeOnRecreatedTopic(SetRunState):
 @step_kind("switch-config")
 @dataclass(frozen=True, slots=True)
 class SwitchConfig(EditConfig):
-    """A stopped connector gets the keys by which it reads or writes another topic."""
+    """Set the config keys of a stopped connector that name the topic it reads or writes."""
 
     def describe(self) -> str:
         return f"turn {self.subject} to {self.say_values()}"
@@ -209,7 +212,7 @@ class SwitchConfig(EditConfig):
         return former if isinstance(former, CanNotUndo) else SwitchConfig(self.cluster, self.name, former)
 
     def is_made(self, world: Environment) -> bool:
-        """Whether the connector has these values now."""
+        """Return whether the connector has these values now."""
         config = read_config(world, self.cluster, self.name) or {}
         return all(config.get(key) == value for key, value in self.values.items())
 
@@ -217,9 +220,10 @@ class SwitchConfig(EditConfig):
 @step_kind("start-switched")
 @dataclass(frozen=True, slots=True)
 class StartSwitched(SetRunState):
-    """A connector of a cut-over starts. It does not, while some connectors are turned to the other topic and some not.
+    """Start a connector of a cutover, unless some connectors are switched to the other topic and some are not.
 
-    `switches` are those of all of them, each with its way back: a start after a failure needs all of them undone.
+    `switches` are those of all connectors, each with the step that undoes it: a start after a failure needs all of them
+    undone.
     """
 
     switches: tuple[SwitchConfig, ...] = ()
@@ -239,9 +243,9 @@ class StartSwitched(SetRunState):
 @step_kind("turn-over")
 @dataclass(frozen=True, slots=True)
 class SwitchToTarget(SwitchConfig):
-    """A connector of a cut-over gets the keys by which it reads or writes the target.
+    """Set the config keys with which a connector of a cutover reads or writes the target.
 
-    Its intent keeps where the target ended: nobody of the cut-over writes there before all are turned.
+    The intent records the end offsets of the target: no connector of the cutover writes there before all are switched.
     """
 
     copy: str = ""
@@ -250,7 +254,8 @@ class SwitchToTarget(SwitchConfig):
 
     def intend(self, world: Environment) -> Intent:
         seen = SwitchConfig.intend(self, world)
-        # Asked of the brokers, and not of the copy: each connector of a cut-over asks, while all stand still.
+        # Read from the brokers instead of the copy: each connector of a cutover needs it while all connectors are
+        # stopped.
         spots = require_topic(world, self.target).spots
         bounds = world.use(BROKERS)().read_bounds(spots).require_complete(what=f"the bounds of {self.target}")
         return replace(seen, extra={"ends": {str(spot[1]): found.latest for spot, found in sorted(bounds.items())}})
@@ -266,7 +271,7 @@ class SwitchToTarget(SwitchConfig):
 @step_kind("turn-back")
 @dataclass(frozen=True, slots=True)
 class SwitchToSource(SwitchConfig):
-    """A connector that was turned over gets its former keys. `ends` are those of the target at the cut-over."""
+    """Restore the previous keys of a switched connector. `ends` are the end offsets of the target at the cutover."""
 
     copy: str = ""
     source: str = ""

@@ -1,8 +1,8 @@
-"""Where a reader of the old topic goes on in the new one.
+"""Translate the offsets of a consumer from the source of a copy to its target.
 
-It never skips a record, and says how many it will read again. In each target it is the first place with a record that
-the reader has not had. Records behind it that it has had are read again: they came from other source partitions, in
-which the reader was further.
+The translation never skips a record, and counts the records that the consumer reprocesses. In each target partition it
+returns the offset of the first record that the consumer has not processed. Processed records after that offset are
+reprocessed: they came from other source partitions, in which the consumer was further ahead.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from seamark.spark.slices import OffsetRange
 
 @dataclass(frozen=True, slots=True)
 class OffsetPlacement:
-    """Where a source offset lies among the records from its partition to one target.
+    """The place of a source offset among the records from its partition to one target.
 
-    So many come `before` it. The first that does not is at `position` in the target, or behind it where the count is
-    only a bound; None if there is none.
+    `before` counts the records before it. The first record that is not before it is at `position` in the target, or
+    later if the count is only a bound; `position` is None if there is no such record.
     """
 
     before: BoundedCount
@@ -43,7 +43,7 @@ class OffsetPlacement:
 
 @dataclass(frozen=True, slots=True)
 class _Track:
-    """The runs of one pair of partitions, in order, and how many records the ones before each have."""
+    """The runs of one pair of partitions, in order, and the number of records before each run."""
 
     runs: tuple[Run, ...]
     before: tuple[int, ...]
@@ -61,7 +61,7 @@ class _Track:
         return OffsetPlacement(inside.shift(before), run.first_target + inside.least, question)
 
     def count_below(self, position: int) -> int:
-        """How many records lie before a target offset: exactly, as runs have no gaps in the target."""
+        """Return the number of records before a target offset. It is exact, because runs have no gaps in the target."""
         place = bisect_left(self.runs, position, key=lambda run: run.last_target)
         if place == len(self.runs):
             return self.before[-1]
@@ -70,9 +70,9 @@ class _Track:
 
 @dataclass(frozen=True, slots=True)
 class CopyMap:
-    """What was copied of each source partition, and the way of its records into each target.
+    """What was copied of each source partition, and where its records are in each target.
 
-    `ends` are the positions behind the last record of each target.
+    `ends` are the offsets after the last record of each target.
     """
 
     covered: Mapping[int, OffsetRange]
@@ -80,26 +80,27 @@ class CopyMap:
     _tracks: Mapping[int, Mapping[int, _Track]] = field(repr=False)
 
     def locate(self, target: int, positions: Mapping[int, int], *, answers: Answers) -> dict[int, OffsetPlacement]:
-        """Where each source position lies in one target, by source partition, for those that feed it."""
+        """Return the place of each source offset in one target, by source partition, for the sources of that target."""
         tracks = self._tracks.get(target, {})
         return {source: track.locate(positions[source], answers) for source, track in tracks.items()}
 
     def count_below(self, target: int, *, position: int) -> int:
-        """How many records of the copy lie before an offset of a target."""
+        """Return how many records of the copy are before an offset of a target."""
         return sum(track.count_below(position) for track in self._tracks.get(target, {}).values())
 
     def count(self, target: int) -> int:
-        """How many records of the copy lie in a target."""
+        """Return how many records of the copy are in a target."""
         return sum(track.before[-1] for track in self._tracks.get(target, {}).values())
 
 
 def build_map(
     progress: CopyProgress, ranges: Sequence[OffsetRange], *, targets: int, ends: Mapping[int, int] | None = None
 ) -> CopyMap:
-    """The map of what a copy has done so far. `ranges` are those of its plan, one for each source partition.
+    """Build the map of what a copy has done so far. `ranges` are those of its plan, one per source partition.
 
-    `ends` are the targets' own ends, read while nobody wrote; they lie behind the last transaction's marker, so a
-    reader that was at its end shows no lag. Without them it is the position behind the last record, which is as safe.
+    `ends` are the end offsets of the targets, read while no producer wrote. They come after the marker of the last
+    transaction, so a consumer that had read everything shows no lag. Without `ends` the map uses the offset after the
+    last record, which is equally safe.
     """
     if ends is not None and not progress.is_complete:
         raise UsageError(
@@ -131,11 +132,11 @@ def _build_track(runs: Iterable[Run]) -> _Track:
 
 @dataclass(frozen=True, slots=True)
 class TranslatedGroup:
-    """The positions of one group in the target of a copy, by partition.
+    """The offsets of one group in the target of a copy, by partition.
 
-    It reads `to_read` copied records from there on. Between `replayed_least` and `replayed_most` of them it has had
-    before; the two are the same where that is known exactly. `debris` offsets ahead of it hold what was taken back:
-    only readers of committed records don't see those.
+    From there on it reads `to_read` copied records. It has processed between `replayed_least` and `replayed_most` of
+    them before; both are equal if the number is exact. `debris` counts the offsets of aborted records ahead of the
+    group: only consumers with `read_committed` skip them.
     """
 
     offsets: Mapping[int, int]
@@ -146,13 +147,13 @@ class TranslatedGroup:
 
     @property
     def replay_words(self) -> str:
-        """How much it reads again, in words."""
+        """The number of reprocessed records, in words."""
         if self.replayed_least == self.replayed_most:
             return "nothing again" if not self.replayed_most else f"{self.replayed_most} records again"
         return f"{self.replayed_least} to {self.replayed_most} records again"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it, without the offsets."""
+        """Return the group as JSON has it, without the offsets."""
         return {"to_read": self.to_read, "replayed": [self.replayed_least, self.replayed_most], "debris": self.debris}
 
 
@@ -161,7 +162,7 @@ Positions = Mapping[int, int]
 
 
 class Missing(StrEnum):
-    """Where a reader starts in a partition that it has no position in."""
+    """Where a consumer starts in a partition for which it has no offset."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -169,9 +170,9 @@ class Missing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TargetPosition:
-    """Where to go on in one target partition.
+    """The offset in one target partition.
 
-    `to_read` copied records lie there and behind, `replayed` of them again.
+    From that offset on there are `to_read` copied records, of which `replayed` are reprocessed.
     """
 
     target: int
@@ -182,10 +183,10 @@ class TargetPosition:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """The positions of a reader in the new topic. No record is skipped.
+    """The offsets of a consumer in the target. No record is skipped.
 
-    `assumed` are the source partitions without a position, `behind` those whose position lies before what was copied:
-    what was there is gone from the source, or was left out by the plan.
+    `assumed` are the source partitions without an offset. `behind` are those whose offset is before the copied range:
+    these records are deleted from the source, or were excluded by the plan.
     """
 
     positions: tuple[TargetPosition, ...]
@@ -199,18 +200,18 @@ class Translation:
 
     @property
     def replayed(self) -> BoundedCount:
-        """How many records are read again, in all targets together."""
+        """How many records are reprocessed, in all target partitions together."""
         return sum((one.replayed for one in self.positions), BoundedCount(0, 0))
 
     @property
     def to_read(self) -> int:
-        """How many copied records the reader will read, those again among them."""
+        """How many copied records the consumer will read, including the reprocessed ones."""
         return sum(one.to_read for one in self.positions)
 
 
 @dataclass(frozen=True, slots=True)
 class _Vector:
-    """A position for every source partition, as given or settled."""
+    """An offset for every source partition, as given or assumed."""
 
     offsets: Mapping[int, int]
     assumed: tuple[int, ...]
@@ -225,9 +226,10 @@ def translate(
     allow_behind: bool = False,
     answers: Answers | None = None,
 ) -> Translation:
-    """The positions of one reader in the new topic.
+    """Translate the offsets of one consumer.
 
-    Without `answers` to its questions the replay is a bound, and the position may lie before the best; never behind it.
+    Without `answers` to its questions, the replay is a bound, and the offset may be before the best one, but never
+    after it.
     """
     vector = _settle(copied, positions, missing=missing, allow_behind=allow_behind)
     found = tuple(_find_position(copied, target, vector, answers or {}) for target in sorted(copied.ends))
@@ -237,7 +239,7 @@ def translate(
 def list_questions(
     copied: CopyMap, positions: Positions, *, missing: Missing | None = None, allow_behind: bool = False
 ) -> tuple[Question, ...]:
-    """What the source must be read again for, so that the translation of one reader is exact."""
+    """Return the parts of the source that a recount must read for an exact translation of one consumer."""
     vector = _settle(copied, positions, missing=missing, allow_behind=allow_behind)
     places = (
         place for target in sorted(copied.ends) for place in copied.locate(target, vector.offsets, answers={}).values()
@@ -253,7 +255,7 @@ def translate_all(
     missing: Missing | None = None,
     allow_behind: bool = False,
 ) -> dict[str, Translation]:
-    """The positions of many readers, with one recount for all of them."""
+    """Translate the offsets of many consumers, with one recount for all of them."""
     answers: Answers = {}
     if recount is not None:
         asked = dict.fromkeys(
@@ -274,7 +276,8 @@ def _find_position(copied: CopyMap, target: int, vector: _Vector, answers: Answe
     offset = min(
         (place.position for place in places.values() if place.position is not None), default=copied.ends[target]
     )
-    # Every record before the position has been had, else the position would be there. The rest of them is replayed.
+    # The consumer has processed every record before the offset, else the offset would be lower. It reprocesses the
+    # others.
     below = copied.count_below(target, position=offset)
     return TargetPosition(
         target,

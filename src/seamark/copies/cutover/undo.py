@@ -27,7 +27,7 @@ from seamark.changes.action import (
 )
 from seamark.changes.effect import ChangeKind, Effect
 from seamark.changes.locks import base_name, group_lock, topic_lock
-from seamark.changes.step import CanNotUndo, Intent, Step
+from seamark.changes.step import CanNotUndo, ConnectorSubject, Intent, Step
 from seamark.connectors.run_state import SetRunState
 from seamark.copies.cutover.checks import CheckSourceIdle, CheckTargetUnwritten, CopyCheck
 from seamark.copies.cutover.steps import (
@@ -54,29 +54,22 @@ _NOTE = "readers go on where they stood in the source: what they have read in th
 
 
 @dataclass(frozen=True, slots=True)
-class CutoverConnector:
+class CutoverConnector(ConnectorSubject):
     """A connector of a cutover: the state that it gets in the end, and the keys of its config that are switched.
 
     Without a `state` it gets the one that it has when the plan is prepared.
     """
 
-    cluster: str
-    name: str
     state: str = ""
     values: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def place(self) -> tuple[str, str]:
-        """Its cluster and its name."""
+        """The Connect cluster and the name of the connector."""
         return self.cluster, self.name
 
-    @property
-    def subject(self) -> str:
-        """The connector, as a person names it."""
-        return f"connector/{self.cluster}/{self.name}"
-
     def build_config_write(self, connector: Connector) -> ConfigWrite:
-        """Return the config that it gets, for the policy."""
+        """Return the config that the connector gets, for the policy check."""
         merged = {**connector.config, **self.values}
         config = {key: value for key, value in merged.items() if value is not None}
         return ConfigWrite(self.cluster, self.name, config, is_validated=False)
@@ -84,7 +77,7 @@ class CutoverConnector:
 
 @dataclass(frozen=True, slots=True)
 class ReturnedGroup:
-    """A group that gets its previous offsets in the target, often none: it continues with those in the source."""
+    """A group that gets its previous offsets in the target, often none. It resumes from its offsets in the source."""
 
     group: str
     positions: Positions
@@ -110,7 +103,7 @@ class SwitchSeen:
 
 @dataclass(frozen=True, slots=True)
 class _SwitchTopic(Action):
-    """What both directions share. `configs` are those of the target from then on; None removes one.
+    """The base of both directions. `configs` are set on the target at the end; None removes a config.
 
     `copy` is the name that steps give to the copy. Connectors are in the order in which they are stopped, switched and
     started.
@@ -149,9 +142,9 @@ class _SwitchTopic(Action):
         return [action.read(reads) for action in actions]
 
     def read(self, reads: Reads) -> SwitchSeen:
-        """Read one of them."""
+        """Read what one action needs."""
         planning, world = reads.use(PLANNING), reads.world
-        connectors = tuple(planning.client(one.cluster).read_connector(one.name) for one in self.connectors)
+        connectors = tuple(planning.clusters.client(one.cluster).read_connector(one.name) for one in self.connectors)
         switches = [self.build_switch(one) for one in self.connectors if one.values]
         alters = [build_alter(self.target, self.configs)] if self.configs else []
         seen = SwitchSeen(
@@ -192,7 +185,7 @@ class _SwitchTopic(Action):
     def _build_starts(self, seen: SwitchSeen) -> Iterator[tuple[SetRunState, StepSeen]]:
         for one, connector, state in zip(self.connectors, seen.connectors, seen.states, strict=True):
             wanted = one.state or state
-            # What isn't stopped here need not be started.
+            # A connector that this action doesn't stop doesn't need a start.
             if wanted != state or (seen.is_switching and wanted != _STOPPED):
                 yield _build_state(connector, state, wanted=wanted)
 
@@ -243,7 +236,7 @@ class CutBack(_SwitchTopic):
         )
 
     def undo_notes(self, seen: SwitchSeen) -> tuple[str, ...]:
-        """Say what is read again, and which files must be changed."""
+        """Describe what is reprocessed, and which pipeline files must be changed."""
         returned = [step for step, _ in seen.returns]
         return (
             *((_NOTE,) if returned or seen.switches else ()),
@@ -271,7 +264,7 @@ class CutOverAgain(_SwitchTopic):
     """Undo the undo of a cutover: the target must have all that the source has."""
 
     def build_switch(self, one: CutoverConnector) -> SwitchConfig:
-        """Return the step that lets a connector read or write the target."""
+        """Return the step that switches a connector to the target."""
         return SwitchToTarget(*one.place, one.values, self.copy, self.source, self.target)
 
     def build_check(self) -> CopyCheck:
@@ -290,12 +283,12 @@ class CutOverAgain(_SwitchTopic):
 def build_cut_back(
     past: ActionHistory, copy: str, source: str, target: str, connectors: Sequence[CutoverConnector]
 ) -> CutBack | CanNotUndo:
-    """Return the action that undoes what lasts of a cutover."""
+    """Return the action that undoes the completed part of a cutover."""
     if refusal := past.find_refusal():
         return refusal
     switched = past.undo_all(SwitchToTarget, SwitchToSource)
     returned = past.undo_all(TranslateGroupOffsets, RestoreGroupOffsets)
-    # Groups get their offsets before a config is switched, and the first of them knows the earliest ends.
+    # Groups get their offsets before a config is switched, so the first group has the earliest end offsets.
     earliest: Sequence[SwitchToSource | RestoreGroupOffsets] = returned or switched
     return CutBack(
         copy,
@@ -312,7 +305,7 @@ def build_undo_connectors(
     past: ActionHistory, connectors: Sequence[CutoverConnector], switched: Mapping[str, Mapping[str, str | None]]
 ) -> tuple[CutoverConnector, ...]:
     """Return connectors in reverse order, each with the state that it had before the change."""
-    # The last step comes first here, so that the first one of each connector counts.
+    # The history is in reverse order, so the first step of each connector determines its state.
     states = {one.subject: one.state for one in past.undo_all(SetRunState, SetRunState)}
     return tuple(
         CutoverConnector(*one.place, states.get(one.subject, ""), switched.get(one.subject, {}))
@@ -327,7 +320,7 @@ def find_undo_configs(past: ActionHistory) -> Mapping[str, str | None]:
 
 
 def build_subject(copy: str) -> str:
-    """Return a copy as a person names it; a control topic after `@` is not part of that."""
+    """Return the name of a copy for users, without the control topic after `@`."""
     return f"copy/{parse_copy_name(copy)[0]}"
 
 

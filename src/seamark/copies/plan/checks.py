@@ -1,4 +1,4 @@
-"""Looks at both ends of a copy that is under way: are they the ones, what has come since, what lies about."""
+"""Check both ends of a running copy: topic identity, records that arrived since, and aborted records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seamark.kafka.topics import TopicAdmin
 
 
 def check_cluster(plan: CopyPlan, endpoints: CopyEndpoints) -> None:
-    """Refuse a plan that was made for another cluster."""
+    """Refuse a plan that was made for another Kafka cluster."""
     for end, place, option in (
         (plan.source, endpoints.source, "--context"),
         (plan.target, endpoints.target, "--to-context"),
@@ -30,7 +30,7 @@ def check_cluster(plan: CopyPlan, endpoints: CopyEndpoints) -> None:
 
 
 def read_ends(kafka: BrokersPort, plan: CopyPlan) -> dict[int, int]:
-    """Where the source ends now for readers of committed records; never before the plan's own end."""
+    """Return the current end offsets of the source for `read_committed`, never before the end of the plan."""
     status = find_topic(kafka, plan.source.topic)
     if status is None or (plan.source.topic_id and status.topic_id != plan.source.topic_id):
         raise RefusedError(
@@ -42,7 +42,7 @@ def read_ends(kafka: BrokersPort, plan: CopyPlan) -> dict[int, int]:
 
 
 def find_readers(kafka: BrokersPort, source: TopicEnd) -> tuple[str, ...]:
-    """Every group, and every landing, that has a position in the source."""
+    """Return every group and every pipeline that has an offset in the source."""
     names = [found.name for found in kafka.read_all_groups().items if found.has_offsets]
     spots = [(source.topic, partition) for partition in range(source.partitions)]
     held = kafka.read_committed(dict.fromkeys(names, spots), with_metadata=False)
@@ -54,12 +54,16 @@ def find_readers(kafka: BrokersPort, source: TopicEnd) -> tuple[str, ...]:
 
 
 def count_behind(plan: CopyPlan, ends: Mapping[int, int]) -> int:
-    """How many offsets the source has behind the plan's end."""
+    """Return how many offsets the source has after the end of the plan."""
     return sum(ends[one.partition] - one.end for one in plan.ranges)
 
 
 def find_target_debris(kafka: BrokersPort, plan: CopyPlan, progress: CopyProgress) -> tuple[AbortedRecords, ...]:
-    """What lies in the target and is no record of the copy. Refused where the target is not what was copied to."""
+    """Find offsets of the target that are not records of the copy.
+
+    Raises:
+        RefusedError: the target is not the topic that records were copied to.
+    """
     target = find_topic(kafka, plan.target.topic)
     if target is None or (plan.target.topic_id and plan.target.topic_id != target.topic_id):
         raise RefusedError(
@@ -73,9 +77,9 @@ def find_target_debris(kafka: BrokersPort, plan: CopyPlan, progress: CopyProgres
 
 
 def check_topic(admin: TopicAdmin, end: TopicEnd, *, role: str) -> None:
-    """Refuse a topic that is gone, was made anew or has other partitions. `role` is "source" or "target".
+    """Refuse a topic that is missing, was recreated or has another number of partitions.
 
-    The id of a topic that was yet to be made is not in the plan, and is not compared.
+    `role` is "source" or "target". The topic ID is not compared if the topic didn't exist when the plan was made.
     """
     reading = admin.read_topics([end.topic])
     for error in reading.failures.values():

@@ -1,4 +1,4 @@
-"""Both ends of a copy, as the brokers tell them."""
+"""Both ends of a copy, as the brokers report them."""
 
 from __future__ import annotations
 
@@ -69,49 +69,49 @@ class RegistrationLease(Protocol):
     """The registration of one plan, held by one driver; `HeldRegistration` implements it."""
 
     def read(self) -> Registration | None:
-        """The newest generation."""
+        """Return the newest generation."""
 
     def write(self, registration: Registration, *, former: Registration | None) -> Registration:
-        """Write the next one, and give it with the number of its pieces."""
+        """Write the next generation, and return it with the number of its pieces."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connections."""
 
 
 class CopyLogs(Protocol):
-    """The logs that a copy looks into. `seamark.copies.plan.endpoints.KafkaLogs` is the real one."""
+    """The logs that a copy reads. `seamark.copies.plan.endpoints.KafkaLogs` implements it."""
 
     def read_known_configs(self, topic: str) -> frozenset[str]:
-        """The names of all configs that the brokers know for a topic."""
+        """Return the names of all configs that the brokers support for a topic."""
 
     def read_samples(self, topic: str, *, ranges: Mapping[int, tuple[int, int]], most: int) -> Iterable[Sample]:
-        """Keys of old and new records of each partition."""
+        """Return keys of old and new records of each partition."""
 
     def read_registered(self, control_topic: str) -> Registered:
-        """The plans that were run."""
+        """Return the plans that were run."""
 
     def hold(self, control_topic: str, *, plan: str) -> RegistrationLease:
         """Take the registration of a plan."""
 
     def read_records(self, control_topic: str, *, jobs: Collection[str]) -> Mapping[str, tuple[ControlRecord, ...]]:
-        """The control records of jobs: all that were acknowledged before. It waits for transactions that are open."""
+        """Return all control records of jobs acknowledged before the call. It waits for open transactions."""
 
     def look_at_records(self, control_topic: str, *, jobs: Collection[str]) -> ControlReading:
-        """The control records of jobs, as far as they are committed now."""
+        """Return the control records of jobs that are committed now."""
 
 
-# Whoever only looks is not kept waiting for what a dead task left open.
+# A command that only reads doesn't wait for a transaction that a dead task left open.
 _LOOK_SECONDS = 20.0
 
 
 class KafkaLogs:
-    """Over librdkafka. `build_config` gives the client's settings, with their secrets, when they are needed."""
+    """`CopyLogs` with librdkafka. `build_config` returns the client settings, with secrets, when they are needed."""
 
     def __init__(self, build_config: Callable[[], dict[str, str]]) -> None:
         self._build_config = build_config
 
     def read_known_configs(self, topic: str) -> frozenset[str]:
-        """The names of all configs that the brokers know for a topic."""
+        """Return the names of all configs that the brokers support for a topic."""
         from seamark.kafka.topics import TopicAdmin  # noqa: PLC0415
 
         with TopicAdmin(self._build_config()) as admin:
@@ -119,13 +119,13 @@ class KafkaLogs:
         return frozenset(found.configs) if found else frozenset()
 
     def read_samples(self, topic: str, *, ranges: Mapping[int, tuple[int, int]], most: int) -> Iterable[Sample]:
-        """Keys of old and new records of each partition."""
+        """Return keys of old and new records of each partition."""
         from seamark.kafka.records import read_key_samples  # noqa: PLC0415
 
         return read_key_samples(self._build_config(), topic, ranges=ranges, most=most)
 
     def read_registered(self, control_topic: str) -> Registered:
-        """The plans that were run."""
+        """Return the plans that were run."""
         from seamark.copies.plan.registrations import read_registered  # noqa: PLC0415
 
         return read_registered(self._build_config(), control_topic, patience_seconds=_LOOK_SECONDS)
@@ -137,7 +137,7 @@ class KafkaLogs:
         return HeldRegistration(self._build_config(), control_topic, plan=plan)
 
     def read_records(self, control_topic: str, *, jobs: Collection[str]) -> Mapping[str, tuple[ControlRecord, ...]]:
-        """The control records of jobs: all that were acknowledged before. It waits for transactions that are open."""
+        """Return all control records of jobs acknowledged before the call. It waits for open transactions."""
         from seamark.copies.plan.registrations import PATIENCE_SECONDS  # noqa: PLC0415
         from seamark.kafka_sink.control_reads import require_whole  # noqa: PLC0415
 
@@ -145,7 +145,7 @@ class KafkaLogs:
         return require_whole(read, control_topic, patience_seconds=PATIENCE_SECONDS).records
 
     def look_at_records(self, control_topic: str, *, jobs: Collection[str]) -> ControlReading:
-        """The control records of jobs, as far as they are committed now."""
+        """Return the control records of jobs that are committed now."""
         return self._scan(control_topic, jobs, patience_seconds=_LOOK_SECONDS)
 
     def _scan(self, control_topic: str, jobs: Collection[str], *, patience_seconds: float) -> ControlReading:
@@ -164,8 +164,8 @@ MOST_PARTITIONS = 100_000
 class CopyOptions:
     """The topic to copy, and how.
 
-    `expected` is the number of partitions that the topic must have. `since` and `until` are places in the log,
-    by default all of it. Without `slice_records` slices are made as large as their tasks can well bear.
+    `expected` is the number of partitions that the topic must have. `since` and `until` are log locations; by default
+    the whole log is copied. Without `slice_records` slices are as large as their tasks can handle.
     """
 
     topic: str
@@ -179,7 +179,7 @@ class CopyOptions:
     slice_records: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no broker would take."""
+        """Refuse values that no broker accepts."""
         check_name(self.target)
         for what, number in (("replication-factor", self.replication_factor), ("slice-records", self.slice_records)):
             if number is not None and number < 1:
@@ -218,7 +218,7 @@ def build_copy_options(
 
 
 def parse_shape(text: str) -> tuple[int | None, int]:
-    """`N`, or `M:N` where the topic must have M partitions now."""
+    """Parse `N`, or `M:N` if the topic must have M partitions now."""
     parts = text.split(":")
     if len(parts) > 2 or not all(part.isascii() and part.isdecimal() for part in parts):
         raise UsageError(f"{text!r} is no number of partitions", hint="N, or M:N for a topic that has M of them: 12:6")
@@ -229,7 +229,7 @@ def parse_shape(text: str) -> tuple[int | None, int]:
 
 
 def parse_rule(text: str | Partitioner | None) -> Partitioner | None:
-    """A rule by its name."""
+    """Parse the name of a partitioner."""
     if text is None:
         return None
     try:
@@ -240,9 +240,9 @@ def parse_rule(text: str | Partitioner | None) -> Partitioner | None:
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """The source: its log as readers of committed records see it, and what of it is wanted.
+    """The source: its log as `read_committed` consumers see it, and the offsets to copy.
 
-    `bytes` is the size of one copy of the whole log, None where nobody tells it.
+    `bytes` is the size of one replica of the whole log, None if it is unknown.
     """
 
     cluster_id: str
@@ -254,7 +254,7 @@ class SourceFacts:
 
     @property
     def end(self) -> TopicEnd:
-        """The source as a plan has it."""
+        """The source as a plan stores it."""
         status = self.status
         return TopicEnd(
             self.cluster_id,
@@ -266,7 +266,7 @@ class SourceFacts:
 
     @property
     def wanted_bytes(self) -> int | None:
-        """What is copied of it, by its share of the offsets."""
+        """The size of the copied part, estimated by its share of the offsets."""
         whole = sum(found.records for found in self.bounds.values())
         if self.bytes is None or not whole:
             return self.bytes
@@ -274,7 +274,7 @@ class SourceFacts:
 
 
 def read_source(kafka: BrokersPort, options: CopyOptions) -> SourceFacts:
-    """Look at the source, and settle once and for all which offsets of it are meant."""
+    """Read the source, and fix the offsets to copy once for the whole plan."""
     status = find_topic(kafka, options.topic)
     if status is None:
         raise NotFoundError(f"there is no topic {options.topic}", hint="seamark topics list shows all of them")
@@ -303,7 +303,7 @@ def read_source(kafka: BrokersPort, options: CopyOptions) -> SourceFacts:
 
 
 def find_topic(kafka: BrokersPort, name: str) -> TopicStatus | None:
-    """A topic by its name; None where it is not there."""
+    """Find a topic by its name; return None if it doesn't exist."""
     reading = kafka.read_topics([name])
     for error in reading.failures.values():
         if isinstance(error, NotFoundError):
@@ -313,7 +313,7 @@ def find_topic(kafka: BrokersPort, name: str) -> TopicStatus | None:
 
 
 def read_stable_bounds(kafka: BrokersPort, status: TopicStatus) -> dict[int, LogOffsets]:
-    """Where each partition begins, and where readers of committed records come to its end now."""
+    """Return the first offset of each partition, and its current end for `read_committed` consumers."""
     if status.leaderless:
         raise RefusedError(
             f"partitions {', '.join(map(str, status.leaderless))} of {status.name} have no leader",
@@ -328,7 +328,8 @@ def read_stable_bounds(kafka: BrokersPort, status: TopicStatus) -> dict[int, Log
             raise SeamarkError(
                 f"the brokers told no offset of {spot[0]}-{spot[1]} just now", hint="try again in a moment"
             )
-        # An open transaction may hold the end for readers before the begin that retention has moved meanwhile.
+        # An open transaction may hold the last stable offset before the log start offset that retention has moved
+        # meanwhile.
         found[spot[1]] = LogOffsets(begin.offset, max(begin.offset, end.offset))
     return found
 
@@ -342,7 +343,7 @@ def _read_bytes(kafka: BrokersPort, status: TopicStatus) -> tuple[int | None, tu
     if size is None or reading.failures:
         return None, tuple(f"its size is not known: {error.message}" for error in reading.failures.values())
     total = sum(size.by_partition.values())
-    # Brokers that don't let us see their logs answer with none. An empty log has a size of zero as well.
+    # Brokers that deny access to their log directories return none. An empty log has size zero as well.
     return (total, ()) if total else (None, ())
 
 
@@ -359,7 +360,7 @@ def _read_ranges(
 def _read_places(
     kafka: BrokersPort, status: TopicStatus, bounds: Mapping[int, LogOffsets], *, where: Where
 ) -> dict[int, int]:
-    """The offsets at a place, within the bounds. A time after the last record stands for the end."""
+    """Return the offsets of a log location, within the bounds. A time after the last record means the end."""
     if isinstance(where, OffsetSpec):
         return {
             number: found.earliest if where is OffsetSpec.EARLIEST else found.latest for number, found in bounds.items()

@@ -1,4 +1,4 @@
-"""The plan of a copy: a frozen value that says all that will be done, to be printed, saved and refused."""
+"""The plan of a copy: a frozen value with everything that a run does. It can be printed, saved and refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class TopicEnd:
-    """One end of a copy. `topic_id` tells a topic from another of the same name; "" where it is yet to be made."""
+    """One end of a copy. `topic_id` identifies a topic among those of the same name; "" if it doesn't exist yet."""
 
     cluster_id: str
     topic: str
@@ -37,7 +37,7 @@ class TopicEnd:
     replication_factor: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The topic as JSON takes it."""
+        """Return the topic as JSON has it."""
         return {
             "cluster_id": self.cluster_id,
             "topic": self.topic,
@@ -48,7 +48,7 @@ class TopicEnd:
 
     @classmethod
     def from_dict(cls, data: object) -> TopicEnd:
-        """Read what `to_dict` gave."""
+        """Parse the result of `to_dict`."""
         keys = ("cluster_id", "topic", "topic_id", "partitions", "replication_factor")
         fields = strict.read_object(data, keys=keys, what="a topic of the plan")
         return cls(
@@ -64,9 +64,9 @@ class TopicEnd:
 class CopyPlan:
     """What is copied, where to, and how.
 
-    `ranges` are the offsets of the source, resolved once: nothing in a run asks for "latest". `routing` is None only in
-    a plan that is refused. `evidence` says how the routing is known. `notes` are for the reader; `refusals` say why it
-    can't be run.
+    `ranges` are the offsets of the source, resolved once: a run never asks for "latest". `routing` is None only in a
+    plan that is refused. `evidence` describes how the routing was determined. `notes` are for the reader; `refusals`
+    are the reasons why the plan can't be run.
     """
 
     id: str
@@ -82,7 +82,7 @@ class CopyPlan:
     refusals: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a plan whose parts do not belong together."""
+        """Refuse a plan whose parts contradict each other."""
         shape = (self.source.partitions, self.target.partitions)
         if self.routing and (self.routing.sources, self.routing.targets) != shape:
             raise UsageError(f"the routing is for another shape than {shape[0]} to {shape[1]} partitions")
@@ -90,21 +90,25 @@ class CopyPlan:
 
     @property
     def is_refused(self) -> bool:
-        """Whether it can't be run."""
+        """Whether the plan can't be run."""
         return bool(self.refusals)
 
     @property
     def is_one_cluster(self) -> bool:
-        """Whether both ends lie in the same cluster."""
+        """Whether both ends are in the same Kafka cluster."""
         return bool(self.source.cluster_id) and self.source.cluster_id == self.target.cluster_id
 
     @property
     def size(self) -> int:
-        """How many offsets are copied: records at most."""
+        """How many offsets are copied, an upper bound for the number of records."""
         return sum(one.size for one in self.ranges)
 
     def require_accepted(self) -> Routing:
-        """The routing of a plan that can be run; an error with every reason if it can't."""
+        """Return the routing of a plan that can be run.
+
+        Raises:
+            RefusedError: the plan can't be run. The cause lists every reason.
+        """
         if self.refusals or self.routing is None:
             raise RefusedError(
                 f"{self.source.topic} can't be copied to {self.target.topic}",
@@ -114,7 +118,7 @@ class CopyPlan:
         return self.routing
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as JSON takes it, with its format version and a sum that shows whether it was changed since."""
+        """Return the plan as JSON has it, with its format version and a checksum that detects later changes."""
         body: dict[str, Any] = {
             **FORMAT.field,
             "id": self.id,
@@ -133,9 +137,10 @@ class CopyPlan:
 
     @classmethod
     def from_dict(cls, data: object, *, where: str = "the plan of a copy") -> CopyPlan:
-        """Read what `to_dict` gave. Another format is refused, and a plan that was changed by hand.
+        """Parse the result of `to_dict`. `where` is the location of the plan, for errors.
 
-        `where` is its location, for errors.
+        Raises:
+            UsageError: the format version is unknown, or the plan was changed by hand.
         """
         check_format(FORMAT, data, where=where)
         fields = strict.read_object(data, keys=(*_KEYS, "sha256"), what="a plan of a copy")
@@ -159,12 +164,12 @@ class CopyPlan:
 
 
 def dump_plan(plan: CopyPlan) -> str:
-    """The plan as the text of a file."""
+    """Return the plan as the text of a file."""
     return json.dumps(plan.to_dict(), indent=1, ensure_ascii=False) + "\n"
 
 
 def load_plan(text: str | bytes) -> CopyPlan:
-    """Read what `dump_plan` gave."""
+    """Parse the result of `dump_plan`."""
     return CopyPlan.from_dict(strict.read_json(text, what="a plan of a copy"))
 
 
@@ -190,17 +195,17 @@ def build_back_name(copy: str) -> str:
     return f"{plan}-back{at}{control_topic}"
 
 
-# Within a slice the records of one source partition come after those of another, so the target's time order is
-# disturbed by as much time as a slice spans. That is why slices are cut at moments, and not at offsets.
+# Within a slice the records of one source partition come after those of another, so the time order of the target is
+# disturbed by as much time as a slice spans. For this reason slices are cut at points in time, and not at offsets.
 
 CommitOffsets = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TimeMark:
-    """What the brokers answer for a moment: the first record with that timestamp or a later one is at `offset`.
+    """The answer of the brokers for a point in time: the first record with that timestamp or later is at `offset`.
 
-    None: there is no such record.
+    None means that there is no such record.
     """
 
     time_ms: int
@@ -209,30 +214,30 @@ class TimeMark:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large slices are to be. `offsets` is passed by fewer than there are partitions.
+    """The maximum size of slices. A slice exceeds `offsets` by less than the number of partitions.
 
-    A slice spans at most `widest_ms`, or one step between two marks where that is longer.
+    A slice spans at most `widest_ms`, or one step between two marks if that is longer.
     """
 
     offsets: int
     widest_ms: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse slices without any offset."""
+        """Refuse slices without offsets."""
         if self.offsets < 1:
             raise UsageError(f"a slice has at least one offset, not {self.offsets}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A moment, and how far it lies in each partition. The first and the last have no moment."""
+    """A point in time, and its offset in each partition. The first and the last cut have no time."""
 
     time_ms: int | None
     offsets: CommitOffsets
 
 
 def choose_times(first_ms: int, last_ms: int, *, count: int) -> tuple[int, ...]:
-    """So many moments at equal distances between two, to ask the brokers for: the steps that slices are made of."""
+    """Return `count` points in time at equal distances, to request their offsets. Slices consist of these steps."""
     if count < 1 or first_ms >= last_ms:
         return ()
     span = last_ms - first_ms
@@ -246,9 +251,9 @@ def cut_slices(
     limits: Limits,
     first_number: int = 0,
 ) -> tuple[Slice, ...]:
-    """Cut ranges, one a partition, into slices. Each offset is in exactly one slice, whatever the timestamps are.
+    """Cut ranges, one per partition, into slices. Each offset is in exactly one slice, whatever the timestamps are.
 
-    `first_number` is for what came after: a later round goes on where the slices of the former ended.
+    `first_number` is for records that arrived later: the next round continues the numbers of the previous slices.
     """
     known = {one.partition for one in ranges}
     if len(known) != len(ranges):
@@ -270,7 +275,7 @@ def cut_slices(
 
 
 def _place_cuts(ranges: Sequence[OffsetRange], index: Mapping[int, Sequence[TimeMark]]) -> list[_Cut]:
-    """Every moment of the index as a vector of offsets, between the begin and the end of all."""
+    """Return every point in time of the index as a vector of offsets, between the beginnings and the ends."""
     times = sorted({mark.time_ms for one in ranges for mark in index.get(one.partition, ())})
     columns = [_place(one, index.get(one.partition, ()), times) for one in ranges]
     first = _Cut(None, tuple(one.begin for one in ranges))
@@ -280,10 +285,10 @@ def _place_cuts(ranges: Sequence[OffsetRange], index: Mapping[int, Sequence[Time
 
 
 def _place(whole: OffsetRange, marks: Sequence[TimeMark], times: Sequence[int]) -> list[int]:
-    """How far each moment lies in one partition.
+    """Return the offset of each point in time in one partition.
 
-    A partition without a mark of its own there takes the one before: what lies before that is earlier still. Offsets
-    never fall, even if the answers do, as those of a moving log may; so no offset is lost or taken twice.
+    A partition without a mark at that time uses the previous one: the records before it are earlier still. Offsets
+    never decrease, even if the answers do, as those of a changing log may; so no offset is lost or used twice.
     """
     answers: dict[int, int] = {}
     for mark in marks:
@@ -298,7 +303,7 @@ def _place(whole: OffsetRange, marks: Sequence[TimeMark], times: Sequence[int]) 
 
 
 def _cut(cuts: Sequence[_Cut], limits: Limits) -> Iterator[tuple[_Cut, _Cut]]:
-    """Join steps until a slice would be too large or too wide; a single step that is too large is split."""
+    """Join steps until a slice would be too large or too wide, and split a single step that is too large."""
     start = reached = cuts[0]
     for cut in cuts[1:]:
         if reached is not start and _is_beyond(start, cut, limits):
@@ -316,7 +321,7 @@ def _is_beyond(start: _Cut, cut: _Cut, limits: Limits) -> bool:
 
 
 def _split(start: _Cut, end: _Cut, limits: Limits) -> Iterator[tuple[_Cut, _Cut]]:
-    """Equal shares of every partition, each with the same bounds in time."""
+    """Return equal shares of every partition, each with the same time bounds."""
     parts = max(1, -(-_size(start, end) // limits.offsets))
     spans = [(begin, last - begin) for begin, last in zip(start.offsets, end.offsets, strict=True)]
     rows = [tuple(begin + span * part // parts for begin, span in spans) for part in range(parts + 1)]
@@ -330,16 +335,16 @@ def _size(start: _Cut, end: _Cut) -> int:
 
 TimeIndex = Mapping[int, Sequence[TimeMark]]
 
-# What Kafka gives to a record anew wherever it is written.
+# Kafka assigns these values when a record is written.
 _NOT_COPIED = "offsets, leader epochs, producer ids and the bounds of transactions are not copied"
 
 
 @dataclass(frozen=True, slots=True)
 class CopyRequest:
-    """What is wanted, and what was read of both ends.
+    """What is requested, and what was read at both ends.
 
-    `rule` is a person's word for how records are to be placed; without it the probe decides. `target_offsets` is how
-    many offsets the target has already; None where there is no such topic.
+    `rule` is the partitioner that the user chose; without it the probe decides. `target_offsets` is how many offsets
+    the target has already, None if the topic doesn't exist.
     """
 
     id: str
@@ -357,7 +362,7 @@ class CopyRequest:
 
 
 def plan_copy(request: CopyRequest) -> CopyPlan:
-    """The plan; one that must not be run says why."""
+    """Build the plan. A plan that must not be run contains its refusals."""
     routing = _choose_routing(request)
     chosen = choose_configs(
         request.source_configs, request.around, replication_factor=request.target.replication_factor
@@ -378,7 +383,7 @@ def plan_copy(request: CopyRequest) -> CopyPlan:
 
 
 def extend_plan(plan: CopyPlan, ends: Mapping[int, int], index: TimeIndex, *, limits: Limits) -> CopyPlan:
-    """The same plan with what has come to the source since: its slices stay, and more follow."""
+    """Return the plan extended by the records that arrived since: its slices stay, and more follow."""
     known = {one.partition for one in plan.ranges}
     if set(ends) != known or any(ends[one.partition] < one.end for one in plan.ranges):
         raise UsageError("the source of a copy has other partitions than before, or ends before it did")
@@ -395,7 +400,7 @@ def _choose_routing(request: CopyRequest) -> Routing | None:
         return suggested
     if suggested is not None and suggested.rule is request.rule:
         return suggested
-    # A person's word says where records shall go. Where they lie is known from samples only, and these prove nothing.
+    # The user's choice determines where records go. Where they are now is known from samples only, which prove nothing.
     modulus = 0 if request.rule is Partitioner.PARTITION else 1
     return Routing(request.rule, request.source.partitions, targets=targets, modulus=modulus)
 
@@ -435,7 +440,7 @@ def _refuse(request: CopyRequest, routing: Routing | None) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class SliceTask:
-    """One writer of a slice: the source partitions it may take from, and the targets that nobody else writes to."""
+    """One writer of a slice: the source partitions it reads, and the target partitions that it alone writes."""
 
     number: int
     sources: tuple[int, ...]
@@ -443,11 +448,12 @@ class SliceTask:
 
 
 def build_tasks(routing: Routing) -> tuple[SliceTask, ...]:
-    """The tasks of every slice of a copy.
+    """Build the tasks of every slice of a copy.
 
-    Where each target has one source, a task owns a source partition and writes to all targets of it, without a shuffle.
-    Otherwise it owns a target and gathers from all sources of it. Either way one task writes a target, in all slices
-    the same: so one transactional id does, and a new transaction waits until the markers of the last are written.
+    If each target has one source, a task owns a source partition and writes to all its targets, without a shuffle.
+    Otherwise a task owns a target and reads from all its sources. In both cases one task writes a target, the same in
+    all slices. So one transactional ID writes it, and a new transaction waits until the markers of the previous one are
+    written.
     """
     if routing.needs_shuffle:
         return tuple(

@@ -1,4 +1,4 @@
-"""From options to the plan of a copy. Everything is read; nothing is changed."""
+"""Plan a copy from its options. Planning only reads."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlannedCopy:
-    """What `fleet.copies.plan` gives: nothing has been changed, and `fleet.copies.run` does it.
+    """The result of `fleet.copies.plan`. Nothing has been changed; `fleet.copies.run` runs the plan.
 
-    `bytes` is the size of what is copied, None where nobody tells it.
+    `bytes` is the size of the copied records, None if it is unknown.
     """
 
     plan: CopyPlan
@@ -44,11 +44,11 @@ class PlannedCopy:
 
     @property
     def readers(self) -> tuple[CopyReader, ...]:
-        """Who reads the source."""
+        """The consumers of the source."""
         return self.users.readers
 
     def to_dict(self) -> dict[str, Any]:
-        """The draft as JSON takes it; `plan` in it is what a plan file holds."""
+        """Return the draft as JSON has it; its `plan` is the content of a plan file."""
         return {
             "plan": self.plan.to_dict(),
             "records": self.plan.size,
@@ -61,34 +61,34 @@ class PlannedCopy:
         }
 
     def build_view(self) -> View[Any]:
-        """The plan for every output format."""
+        """Return the plan for every output format."""
         from seamark.copies.plan.views import build_draft_view  # noqa: PLC0415
 
         return build_draft_view(self)
 
     def __str__(self) -> str:
-        """The plan as people read it."""
+        """Return the plan as text."""
         from seamark.report.data import OutputFormat  # noqa: PLC0415
         from seamark.report.listing import render_view  # noqa: PLC0415
 
         return render_view(self.build_view(), OutputFormat.TABLE)
 
     def _repr_html_(self) -> str:
-        """The plan as a notebook shows it."""
+        """Return the plan as a notebook shows it."""
         from seamark.report.listing import render_html  # noqa: PLC0415
 
         return render_html(self.build_view())
 
 
 # A task is one transaction: some seconds of work, which a retry repeats, and less than a task keeps in memory. It has a
-# cost of its own, whatever its size: consumer, producer and transaction take as long as 20,000 small records.
+# fixed cost, whatever its size: consumer, producer and transaction take as long as 20,000 small records.
 _TASK_RECORDS = 400_000
 _TASK_BYTES = 48 << 20
 _LEAST_TASK_RECORDS = 500
-# Each slice is a job of Spark, with a second of its own; and a plan has a range for each of its partitions.
+# Each slice is a Spark job with a fixed cost of a second, and a plan has one range per partition for each slice.
 _MOST_SLICES = 10_000
 _MOST_RANGES = 2_000_000
-# Each time is one request to every leader. Four to a slice cut it near enough.
+# Each time costs one request to every leader. Four times per slice place the cuts closely enough.
 _TIMES_A_SLICE = 4
 _MOST_TIMES = 200
 _MOST_MARKS = 100_000
@@ -97,7 +97,7 @@ _MOST_MARKS = 100_000
 def choose_limits(
     ranges: Sequence[OffsetRange], *, targets: int, size_bytes: int | None, slice_records: int | None
 ) -> Limits:
-    """So large that the tasks of a slice are of a good size, and the slices not too many."""
+    """Choose the size of slices: tasks of a good size, and not too many slices."""
     if slice_records is not None:
         return Limits(slice_records)
     offsets = sum(one.size for one in ranges)
@@ -110,9 +110,9 @@ def choose_limits(
 def read_time_index(
     kafka: BrokersPort, topic: str, ranges: Sequence[OffsetRange], *, limits: Limits, since_ms: int | None = None
 ) -> TimeIndex:
-    """Where moments lie in each partition, for slices to be cut at. Nothing is asked where one slice does.
+    """Read the offsets of points in time in each partition, at which slices are cut. One slice needs no request.
 
-    `since_ms` is a time that nothing of the ranges was written before, where it is known.
+    `since_ms` is a time before which no record of the ranges was written, if one is known.
     """
     spots = [(topic, one.partition) for one in ranges if one.size]
     slices = -(-sum(one.size for one in ranges) // limits.offsets)
@@ -136,13 +136,13 @@ def _read_times(kafka: BrokersPort, spots: Sequence[tuple[str, int]], *, at: Off
     return [stamp.timestamp_ms for stamp in stamps if stamp is not None and stamp.timestamp_ms is not None]
 
 
-# Seven keys prove a rule. So many show also the few that another producer has put elsewhere.
+# Seven keys prove a partitioner. This many also show the few keys that another producer has placed elsewhere.
 _SAMPLES = 60_000
 _LEAST_SAMPLES = 20
 
 
 class CopyPlanner:
-    """Makes the plans of one context's copies, from a topic to another one beside it or far away."""
+    """Plans the copies of one context, within its Kafka cluster or to another one."""
 
     def __init__(self, endpoints: CopyEndpoints, *, clusters: Clusters) -> None:
         self._endpoints = endpoints
@@ -151,7 +151,7 @@ class CopyPlanner:
         self._actor = endpoints.source.actor
 
     def plan(self, options: CopyOptions) -> PlannedCopy:
-        """The plan, with everything that speaks against it."""
+        """Build the plan, with every reason against running it."""
         source = read_source(self._kafka, options)
         target = find_topic(self._endpoints.target.kafka, options.target)
         limits = choose_limits(
@@ -200,7 +200,7 @@ class CopyPlanner:
         return sum(found.latest for found in bounds.values())
 
     def _look_around(self, options: CopyOptions) -> TargetBrokers:
-        """What the brokers of the target know and give by themselves; a topic that they have tells it."""
+        """Read the topic configs and defaults of the target's brokers, by means of a topic that they have."""
         if not self._endpoints.is_cross_cluster:
             return TargetBrokers(self._endpoints.source.logs.read_known_configs(options.topic))
         where = self._endpoints.target.context.name

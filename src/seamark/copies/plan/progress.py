@@ -1,4 +1,4 @@
-"""How far a copy is, told from its control records; what can't be true is refused."""
+"""The progress of a copy, read from its control records. Control records that contradict each other are refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seamark.spark.slices import OffsetRange, Slice
 
 @dataclass(frozen=True, slots=True)
 class AbortedRecords:
-    """Offsets of a target, both ends among them. Some may be markers of transactions: they are records at most."""
+    """Offsets of a target, both ends included. Some may be transaction markers, so the size is an upper bound."""
 
     target: int
     first: int
@@ -23,14 +23,14 @@ class AbortedRecords:
 
     @property
     def size(self) -> int:
-        """How many offsets it has."""
+        """The number of offsets."""
         return self.last - self.first + 1
 
 
 def find_debris(records: Iterable[ControlRecord], *, ends: Mapping[int, int]) -> tuple[AbortedRecords, ...]:
-    """Every stretch below the ends of the targets that is neither a record of the copy nor the marker of its commit.
+    """Find offsets below the ends of the targets that are neither records of the copy nor its commit markers.
 
-    It takes the control records of `CopyProgress`, in their order.
+    `records` are the control records of `CopyProgress`, in their order.
     """
     reached = dict.fromkeys(ends, 0)
     found: list[AbortedRecords] = []
@@ -41,24 +41,24 @@ def find_debris(records: Iterable[ControlRecord], *, ends: Mapping[int, int]) ->
             if run.first_target > before:
                 found.append(AbortedRecords(run.target, before, run.first_target - 1))
             last[run.target] = reached[run.target] = run.last_target + 1
-        # The marker of the commit takes the offset behind the last record of the transaction.
+        # The commit marker has the offset after the last record of the transaction.
         reached |= {target: offset + 1 for target, offset in last.items()}
     found += [AbortedRecords(target, reached[target], end - 1) for target, end in ends.items() if end > reached[target]]
     return tuple(sorted(found, key=lambda one: (one.target, one.first)))
 
 
 def list_ahead(debris: Sequence[AbortedRecords], offsets: Mapping[int, int]) -> tuple[AbortedRecords, ...]:
-    """What a reader of uncommitted records would come upon from these positions on."""
+    """Return the aborted records that a `read_uncommitted` consumer would read from these offsets on."""
     ahead = (AbortedRecords(one.target, max(one.first, offsets[one.target]), one.last) for one in debris)
     return tuple(one for one in ahead if one.size > 0)
 
 
 @dataclass(frozen=True, slots=True)
 class CopyProgress:
-    """The state of a copy. `records` are its control records, by slice and task.
+    """The progress of a copy. `records` are its control records, by slice and task.
 
-    `done` slices from the first on are whole; the one after them may have some tasks, which find that themselves when
-    the slice is run again. `repeats` were read twice, and `foreign` are of other jobs.
+    The first `done` slices are complete. The next one may have some finished tasks, which detect it when the slice is
+    run again. `repeats` were read twice, and `foreign` belong to other jobs.
     """
 
     slices: tuple[Slice, ...]
@@ -78,24 +78,24 @@ class CopyProgress:
         return sum(one.amount.records for one in self.records)
 
     def cover(self, ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
-        """What the slices done have copied of the ranges of the plan: as far as they go without a gap."""
+        """Return the part of the plan's ranges that the finished slices have copied without a gap."""
         reached = {one.partition: one.begin for one in ranges}
         for one in self.slices[: self.done]:
             reached |= {part.partition: part.end for part in one.ranges}
         return tuple(OffsetRange(one.partition, one.begin, reached[one.partition]) for one in ranges)
 
     def check_target(self, ends: Mapping[int, int]) -> None:
-        """Make sure that the partitions of the target end behind what was copied to them."""
+        """Check that the partitions of the target end after the records that were copied to them."""
         check_ends({run.target: run.last_target + 1 for one in self.records for run in one.runs}, ends)
 
     def runs(self) -> tuple[Run, ...]:
-        """Every run of the slices done, in order of slices."""
+        """Return every run of the finished slices, in the order of slices."""
         known = {one.id for one in self.slices[: self.done]}
         return tuple(run for one in self.records if one.claim.part in known for run in one.runs)
 
 
 def check_ends(behind: Mapping[int, int], ends: Mapping[int, int]) -> None:
-    """Refuse ends of target partitions that lie before the position behind the last record that went there."""
+    """Refuse ends of target partitions that are before the offset after the last record written there."""
     for target, least in behind.items():
         if ends[target] < least:
             raise RefusedError(
@@ -106,7 +106,7 @@ def check_ends(behind: Mapping[int, int], ends: Mapping[int, int]) -> None:
 
 
 def read_progress(plan: str, slices: Sequence[Slice], records: Iterable[ControlRecord]) -> CopyProgress:
-    """The state of a plan from its control records, in the order in which they are read; any order will do."""
+    """Read the progress of a plan from its control records, which may be in any order."""
     known = {one.id: one for one in slices}
     found: dict[bytes, ControlRecord] = {}
     repeats = foreign = 0
@@ -172,14 +172,14 @@ def _check_tasks(record: ControlRecord, other: ControlRecord) -> None:
 
 
 def _copied(record: ControlRecord) -> Copied:
-    # A record with a slice has it, and one without a slice has no place in a plan.
+    # A control record with a slice has this field, and one without a slice doesn't belong to a plan.
     if record.copied is None:
         raise AssertionError
     return record.copied
 
 
 def _check_targets(records: Sequence[ControlRecord]) -> None:
-    """Each target is written by one task of a slice, in order of slices and of source partitions, each offset once."""
+    """Check that one task per slice writes a target, in the order of slices and source partitions, each offset once."""
     writers: dict[tuple[str, int], int] = {}
     reached: dict[int, int] = {}
     for record in records:
@@ -207,28 +207,28 @@ def _refuse(record: ControlRecord, cause: str) -> RefusedError:
 
 @dataclass(frozen=True, slots=True)
 class BoundedCount:
-    """A number that is known within bounds: exactly, where they are the same."""
+    """A number that is known within bounds. It is exact if both are equal."""
 
     least: int
     most: int
 
     @property
     def is_exact(self) -> bool:
-        """Whether there is only one number that it can be."""
+        """Whether only one number is possible."""
         return self.least == self.most
 
     def __add__(self, other: BoundedCount) -> BoundedCount:
-        """The sum of two."""
+        """Return the sum of two numbers."""
         return BoundedCount(self.least + other.least, self.most + other.most)
 
     def shift(self, by: int) -> BoundedCount:
-        """The same, so much further."""
+        """Return the number increased by `by`."""
         return BoundedCount(self.least + by, self.most + by)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """How many records of a run lie before a source offset inside it. The run's own figures can't tell."""
+    """How many records of a run are before a source offset inside it: unknown from the figures of the run."""
 
     run: Run
     source_offset: int
@@ -236,9 +236,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Recount:
-    """What is found of a run when its offsets are read again and routed again: before the offset, and from it on.
+    """The records of a run that a second read and routing finds: before the offset, and from it on.
 
-    Compaction and retention may have taken some. Then the two make less than the run had, and the answer is a bound.
+    Compaction and retention may have deleted some. Then the sum is less than the run had, and the answer is a bound.
     """
 
     before: int
@@ -249,16 +249,16 @@ Answers = Mapping[Question, Recount]
 
 
 Recounter = Callable[[Sequence[Question]], Answers]
-"""Reads the source again to answer questions; one that can't be answered is left out of the answers.
+"""Reads the source a second time to answer questions. Questions without an answer are omitted from the result.
 
 The questions of many groups are asked together, so that one job can answer them.
 """
 
 
 def count_inside(run: Run, source_offset: int, answers: Answers) -> BoundedCount:
-    """How many records of a run come before an offset that lies behind its first one.
+    """Return how many records of a run come before an offset that is after its first one.
 
-    The offsets on either side have room for so many only; a recount says more.
+    The number of offsets on either side bounds the count; a recount narrows the bounds.
     """
     least = max(1, run.count - (run.last_source - source_offset + 1))
     most = min(run.count - 1, source_offset - run.first_source)

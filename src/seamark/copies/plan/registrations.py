@@ -1,4 +1,4 @@
-"""The plans of copies in the control topic: written whole or not at all, and by one driver of a plan at a time."""
+"""Store the plans of copies in the control topic: atomically, and by one driver of a plan at a time."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ from seamark.kafka.topics import TopicAdmin
 from seamark.kafka.transaction import TransactionalWriter
 from seamark.kafka_sink.control_reads import ensure_control_topic
 
-# A plan may have a hundred thousand offsets: it is packed and cut into pieces. A key says which piece of which plan
-# it is, and not of which generation: a later one takes the place of the former, and compaction takes the former away.
+# A plan may have a hundred thousand offsets, so it is compressed and split into pieces. A key contains the plan and the
+# number of the piece, but not the generation: a later generation replaces the previous one, which compaction then
+# removes.
 
 FORMAT = StoredFormat("registered copy plan", 1)
 
 PREFIX = b"/plan/"
-"""What the keys begin with. Those of control records begin with a job's name, which has no slash."""
+"""The prefix of the keys. Those of control records begin with a job's name, which has no slash."""
 
 PARTITION = 0
-"""The partition of the control topic that holds all plans: one read lists them."""
+"""The partition of the control topic that stores all plans, so that one read lists them."""
 
 PIECE_BYTES = 480_000
-"""Brokers take messages of a megabyte unless they are told otherwise; some are told less."""
+"""The size of a piece. Brokers accept messages of a megabyte by default; some are configured for less."""
 
-# Packed offsets are a fifth of their text. A plan of this size would have a hundred million ranges.
+# Compressed offsets take a fifth of their text. A plan of this size would have a hundred million ranges.
 _LARGEST_BYTES = 1 << 30
 _ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _HEAD_KEYS = (VERSION_FIELD, "plan", "generation", "piece", "pieces", "sha256")
@@ -53,9 +54,9 @@ _BODY_KEYS = ("registered_at", "by", "plan")
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A plan in the control topic: `body` is the plan as JSON has it. Each extension is one generation more.
+    """A plan in the control topic: `body` is the plan as JSON. Each extension increases the generation by one.
 
-    `pieces` is how many records it was read from.
+    `pieces` is the number of records that it was read from.
     """
 
     plan: str
@@ -66,14 +67,14 @@ class Registration:
     pieces: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse an id that would not be one piece of a key."""
+        """Refuse an ID that would not be a single part of a key."""
         if not _ID.fullmatch(self.plan) or self.generation < 1:
             raise UsageError(f"{self.plan!r} is no id of a plan, or {self.generation} no generation of it")
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """All plans of a control topic by id, and by id why one can't be read: one of them must not hide the others."""
+    """All plans of a control topic by ID, and the errors of unreadable ones by ID: one must not hide the others."""
 
     found: Mapping[str, Registration] = field(default_factory=dict)
     failures: Mapping[str, SeamarkError] = field(default_factory=dict)
@@ -92,18 +93,18 @@ class _Piece:
 
 
 def build_transactional_id(plan: str) -> str:
-    """What a plan is registered under: who takes it last fences the others."""
+    """Return the transactional ID for the registration of a plan. The last process that takes it fences the others."""
     return f"seamark.copy.{plan}"
 
 
 def encode_registration(registration: Registration, *, before: int = 0) -> tuple[tuple[bytes, bytes | None], ...]:
-    """The records of a registration, as pairs of key and value.
+    """Encode a registration as pairs of key and value.
 
-    `before` is how many pieces the former generation had: those that this one has not are deleted.
+    `before` is how many pieces the previous generation had: pieces beyond those of this one are deleted.
     """
     body = {"registered_at": registration.registered_at, "by": registration.by, "plan": dict(registration.body)}
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=True).encode("ascii")
-    # Without the time of packing: the same plan is always the same bytes.
+    # Without the compression time, so that the same plan always has the same bytes.
     packed = gzip.compress(text, mtime=0)
     parts = [packed[at : at + PIECE_BYTES] for at in range(0, len(packed), PIECE_BYTES)]
     digest = hashlib.sha256(packed).hexdigest()
@@ -116,9 +117,9 @@ def encode_registration(registration: Registration, *, before: int = 0) -> tuple
 
 
 def decode_registrations(records: Iterable[tuple[bytes, bytes | None]], *, place: str) -> Registered:
-    """The newest generation of each plan, from the records of the control topic in their order.
+    """Decode the newest generation of each plan from the records of the control topic, in their order.
 
-    What is no plan is passed over. A plan of which only a part is there is refused: half a plan would lose records.
+    Records that are not part of a plan are skipped. An incomplete plan is an error: half a plan would lose records.
     """
     newest: dict[str, dict[bytes, bytes]] = {}
     for key, value in records:
@@ -210,14 +211,15 @@ def _unpack(packed: bytes) -> bytes:
     return text
 
 
-# As long as a task of a copy may keep a transaction open on the control topic, and the brokers' next look after it.
+# As long as a task of a copy may keep a transaction open on the control topic, plus the brokers' check interval.
 PATIENCE_SECONDS = 330.0
 
 
 def read_registered(config: Mapping[str, str], topic: str, *, patience_seconds: float = PATIENCE_SECONDS) -> Registered:
-    """Every plan of the control topic; none where there is no such topic.
+    """Read every plan of the control topic; return none if the topic doesn't exist.
 
-    What was acknowledged before this call is seen: it waits for transactions that are open before the end.
+    The result contains everything that was acknowledged before this call: it waits for open transactions before the
+    end.
     """
     try:
         with PartitionLog(config, topic, partition=PARTITION, patience_seconds=patience_seconds) as log:
@@ -228,7 +230,7 @@ def read_registered(config: Mapping[str, str], topic: str, *, patience_seconds: 
 
 
 class HeldRegistration:
-    """The one driver of a plan that may register it. Whoever holds it next fences this one."""
+    """The one driver of a plan that may register it. The next process that takes the registration fences this one."""
 
     def __init__(
         self,
@@ -257,21 +259,21 @@ class HeldRegistration:
         self.close()
 
     def read(self) -> Registration | None:
-        """The newest generation of the plan; what the former holder has written is seen."""
+        """Return the newest generation of the plan, including what the previous holder has written."""
         registered = read_registered(self._config, self._topic)
         if self._plan in registered.failures:
             raise registered.failures[self._plan]
         return registered.found.get(self._plan)
 
     def write(self, registration: Registration, *, former: Registration | None) -> Registration:
-        """Write the next generation, in one transaction, in place of the former one; it has then its pieces."""
+        """Replace the previous generation by the next one in one transaction; return it with its number of pieces."""
         pairs = encode_registration(registration, before=former.pieces if former else 0)
         records = [Outgoing(self._topic, key, value, partition=PARTITION) for key, value in pairs]
         self._call(lambda: self._writer.write(records))
         return replace(registration, pieces=sum(value is not None for _, value in pairs))
 
     def close(self) -> None:
-        """Let go of the connections. The id stays taken until somebody else takes it."""
+        """Close the connections. The transactional ID stays taken until another process takes it."""
         self._writer.close()
 
     def _take(self) -> None:

@@ -1,4 +1,4 @@
-"""Finding a plan by its file, its id or the beginning of it; and registering the next generation of it."""
+"""Find a plan by its file, its ID or the beginning of its ID, and register the next generation of a plan."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from seamark.copies.plan.registrations import Registered, Registration
 from seamark.core.files import read_limited
 from seamark.errors import NotFoundError, RefusedError, UsageError
 
-# Two million ranges of some 30 bytes each.
+# Two million ranges of about 30 bytes each.
 _LARGEST_BYTES = 256 * 1024 * 1024
 
 
 def write_copy_plan(plan: CopyPlan, path: Path) -> None:
-    """Write the plan; a file that is there is replaced."""
+    """Write the plan to a file. An existing file is replaced."""
     text = json.dumps(plan.to_dict(), ensure_ascii=False, separators=(",", ":"))
     write_private(text + "\n", path, what="the plan")
 
 
 def read_copy_plan(path: Path) -> CopyPlan:
-    """Read what `write_copy_plan` wrote, or what `copy plan -o json` gave."""
+    """Read a file that `write_copy_plan` or `copy plan -o json` wrote."""
     data = read_limited(path, most_bytes=_LARGEST_BYTES, what="a plan of a copy")
     try:
         body = json.loads(data)
@@ -44,13 +44,13 @@ def read_copy_plan(path: Path) -> CopyPlan:
     return CopyPlan.from_dict(body, where=str(path))
 
 
-# A ULID or the beginning of one; that of a copy back to the old name has a word more.
+# A ULID or the beginning of one. A copy back to the original name has a suffix.
 _ID = re.compile(r"[0-9A-Za-z]{1,26}(-back)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownPlan:
-    """A plan and its registration; None for one that was never run."""
+    """A plan and its registration; None for a plan that was never run."""
 
     plan: CopyPlan
     registration: Registration | None = None
@@ -79,10 +79,10 @@ def find_plan(logs: CopyLogs, control_topic: str, what: PlanLike) -> KnownPlan:
 
 
 def pick_registered(registered: Registered, text: str, *, control_topic: str) -> KnownPlan:
-    """The one plan whose id begins so."""
+    """Return the plan whose ID is `text` or begins with it."""
     wanted = text.upper()
     known = {plan.upper(): plan for plan in (*registered.found, *registered.failures)}
-    # A whole id is one, though another one goes on behind it.
+    # A complete ID is unambiguous even if another ID begins with it.
     fits = [known[wanted]] if wanted in known else sorted(known[plan] for plan in known if plan.startswith(wanted))
     if not fits:
         raise NotFoundError(
@@ -107,12 +107,12 @@ def check_readable(registered: Registered, plan: str) -> None:
 
 
 def read_body(registration: Registration) -> CopyPlan:
-    """The plan of a registration."""
+    """Return the plan of a registration."""
     return CopyPlan.from_dict(dict(registration.body), where=f"the registered plan {registration.plan}")
 
 
 def join_plans(own: CopyPlan, registration: Registration) -> CopyPlan:
-    """The registered plan, if ours is an earlier generation of it; else it is not known what was copied."""
+    """Return the registered plan if ours is an earlier generation of it; otherwise it is unknown what was copied."""
     known = read_body(registration)
     same = (own.source, own.routing, own.target.topic, own.target.partitions) == (
         known.source,
@@ -142,7 +142,7 @@ def register(hold: RegistrationLease, plan: CopyPlan, *, former: Registration | 
 
 
 def _read_file(what: str | Path) -> CopyPlan | None:
-    """The plan of a file; None where the text is an id."""
+    """Return the plan of a file; None if the text is an ID."""
     path = Path(what).expanduser()
     is_id = isinstance(what, str) and _ID.fullmatch(what) is not None
     if is_id and not path.is_file():

@@ -1,4 +1,4 @@
-"""The settings with which Spark and its tasks reach both ends of a copy."""
+"""The settings with which Spark and its tasks connect to both ends of a copy."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class CopyEnds:
     """The settings of both ends. `source` are options of Spark's own Kafka source, `target` those of our sink.
 
-    Both name Kafka's settings with `kafka.` before them: for the source as Java's client has them, for the target as
-    librdkafka has them. `source_client` is needed only where librdkafka can't take Java's for the source: its own,
-    without `kafka.`, to look at the topic before a run.
+    Both prefix Kafka's settings with `kafka.`: those of the Java client for the source, those of librdkafka for the
+    target. `source_client` is needed only if librdkafka can't use the Java settings of the source: its own settings
+    without `kafka.`, to read the topic before a run.
     """
 
     source: Mapping[str, str] = field(repr=False)
@@ -30,18 +30,18 @@ class CopyEnds:
     source_client: Mapping[str, str] | None = field(default=None, repr=False)
 
     def read_sink_options(self, topic: str) -> SinkOptions:
-        """The options of the sink, checked."""
+        """Return the checked options of the sink."""
         return read_copy_options({**self.target, "topic": topic, "control.topic": self.control_topic})
 
     def find_source_client(self, plan: CopyPlan, options: SinkOptions) -> Mapping[str, str]:
-        """The settings of librdkafka that reach the source."""
+        """Return the librdkafka settings that connect to the source."""
         if self.source_client:
             return self.source_client
         return options.build_settings().reader if plan.is_one_cluster else build_source_client(self.source)
 
 
 def build_ends(endpoints: CopyEndpoints, *, control_topic: str) -> CopyEnds:
-    """Return the settings of both ends. They hold secrets: Spark masks options of these names, see `session`."""
+    """Return the settings of both ends. They contain secrets; `seamark.spark.sessions` has Spark mask them."""
     return CopyEnds(
         source=build_source(endpoints.source.context),
         target={f"{KAFKA_PREFIX}{key}": value for key, value in build_client(endpoints.target.context).items()},

@@ -1,4 +1,4 @@
-"""The configs of a target topic: those of the source, but for what would harm old records while they are copied."""
+"""The configs of a target topic: those of the source, except the ones that would damage old records during the copy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from seamark.core import strict_json as strict
 from seamark.kafka.model import TopicConfig
 
-# Java's largest long: as far in the past or future as a timestamp can be.
+# Java's largest long: no bound for a timestamp in the past or future.
 _ANY = str(strict.LARGEST)
 _TIERED = "remote.storage.enable"
 _TOMBSTONES = "delete.retention.ms"
@@ -16,7 +16,7 @@ _TOMBSTONES = "delete.retention.ms"
 # They name replicas of the old topic, by broker and partition.
 _NEVER = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
 
-# What brokers do where nobody set anything, as far as a copy has to know it.
+# The brokers' defaults, as far as a copy needs them.
 _KAFKA = {
     "cleanup.policy": "delete",
     _TOMBSTONES: "86400000",
@@ -25,7 +25,8 @@ _KAFKA = {
     "min.insync.replicas": "1",
 }
 
-# What holds until the cut-over, and why. Brokers have the pair of bounds from 3.6 on, and the one bound up to 3.9.
+# The configs until the cutover, and their reasons. Brokers have the pair of bounds from 3.6 on, and the single bound up
+# to 3.9.
 _HELD = {
     "message.timestamp.type": ("CreateTime", "records keep their own timestamps; LogAppendTime would overwrite them"),
     "message.timestamp.after.max.ms": (_ANY, "brokers refuse records stamped an hour ahead, from 4.0 on by default"),
@@ -39,9 +40,9 @@ _NO_COMPACTION = ("delete", "compaction waits until the copy is verified, and no
 
 @dataclass(frozen=True, slots=True)
 class ConfigChoice:
-    """One config of the target: its value while the copy goes on, and from the cut-over on.
+    """One config of the target: its value during the copy, and its final value from the cutover on.
 
-    `final` is None where the topic then has none of its own. `why` says why the two differ, or why it is set at all.
+    `final` is None if the topic then has no value of its own. `why` is the reason why the two differ, or why it is set.
     """
 
     key: str
@@ -50,12 +51,12 @@ class ConfigChoice:
     why: str = ""
 
     def to_list(self) -> list[str | None]:
-        """The choice as JSON takes it."""
+        """Return the choice as JSON has it."""
         return [self.key, self.value, self.final, self.why]
 
     @classmethod
     def from_list(cls, data: object) -> ConfigChoice:
-        """Read what `to_list` gave."""
+        """Parse the result of `to_list`."""
         key, value, final, why = strict.read_list(data, what="a config", length=4)
         return cls(
             strict.read_text(key, what="the name of a config"),
@@ -67,9 +68,10 @@ class ConfigChoice:
 
 @dataclass(frozen=True, slots=True)
 class TargetBrokers:
-    """What the brokers of the target tell. `known` are the topic configs that they know.
+    """What the brokers of the target report. `known` are the topic configs that they support.
 
-    `defaults` is what a new topic there gets of its own accord. In the cluster of the source it is what the source got.
+    `defaults` are the configs that a new topic gets there. Within the Kafka cluster of the source they are the
+    source's.
     """
 
     known: frozenset[str]
@@ -78,7 +80,7 @@ class TargetBrokers:
 
 @dataclass(frozen=True, slots=True)
 class TargetConfigs:
-    """The configs of the target, what is to be said about them, and what forbids the copy."""
+    """The configs of the target, the notes on them, and the reasons against the copy."""
 
     choices: tuple[ConfigChoice, ...]
     notes: tuple[str, ...] = ()
@@ -88,7 +90,7 @@ class TargetConfigs:
 def choose_configs(
     source: Mapping[str, TopicConfig], around: TargetBrokers, *, replication_factor: int
 ) -> TargetConfigs:
-    """The configs for the target of a source with these."""
+    """Choose the configs of the target for a source with these configs."""
     wanted, notes = _carry(source, around)
     held = {key: (value, why) for key, (value, why) in _HELD.items() if key in around.known}
     if "compact" in _read(source, "cleanup.policy"):
@@ -107,7 +109,7 @@ def choose_configs(
 
 
 def _carry(source: Mapping[str, TopicConfig], around: TargetBrokers) -> tuple[dict[str, str], list[str]]:
-    """What the source has of its own, and what it has by its brokers and would not get from those of the target."""
+    """Return the source's own configs, and broker defaults of the source that differ at the target's brokers."""
     wanted: dict[str, str] = {}
     notes: list[str] = []
     for key, config in sorted(source.items()):
@@ -129,7 +131,7 @@ def _carry(source: Mapping[str, TopicConfig], around: TargetBrokers) -> tuple[di
 def _settle_defaults(
     source: Mapping[str, TopicConfig], defaults: Mapping[str, str], wanted: Mapping[str, str]
 ) -> dict[str, str]:
-    """Where the source has Kafka's default and the target's brokers give another, the source's is set."""
+    """Return the source's values where it has Kafka's default and the target's brokers have another one."""
     return {
         key: _read(source, key)
         for key in _KAFKA

@@ -1,4 +1,4 @@
-"""Who reads the source of a copy, from where, and who writes to it: all of them are to be moved in the end."""
+"""Find the consumers of a copy's source with their offsets, and its producers: the cutover switches all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from seamark.topics.users import TopicUser, TopicUsers, Use, read_users
 
 
 def read_landings(kafka: BrokersPort, spots: Sequence[TopicPartition]) -> Reading[GroupOffsets]:
-    """The landings that have a place in one of these partitions, and the databases that did not answer."""
+    """Return the pipelines that have an offset in one of these partitions, and the databases that didn't answer."""
     known = list_ledgers(kafka)
     if not known.items:
         return Reading(failures=known.failures)
@@ -30,13 +30,13 @@ def read_landings(kafka: BrokersPort, spots: Sequence[TopicPartition]) -> Readin
 
 
 def leave_mirrors_out(groups: Iterable[str], landings: Reading[GroupOffsets]) -> list[str]:
-    """These groups without those that only show the lag of landings: whoever has the ledger has them too."""
+    """Return groups without those that mirror the lag of pipelines: the ledgers contain the same offsets."""
     mirrors = {find_mirror(found.group) for found in landings.items}
     return [group for group in groups if group not in mirrors]
 
 
 def say_lone_mirrors(groups: Iterable[str]) -> tuple[str, ...]:
-    """What to know of groups that show the lag of landings whose ledgers nobody here knows."""
+    """Describe groups that mirror the lag of pipelines whose ledgers are not in a database of the context."""
     return tuple(
         f"group {group} shows the lag of a landing, whose ledger is in no database of the context that answers: the "
         "landing itself is not carried over"
@@ -46,19 +46,19 @@ def say_lone_mirrors(groups: Iterable[str]) -> tuple[str, ...]:
 
 
 def say_file(owner: str, source: str, *, target: str) -> str:
-    """What the file of a landing must say from then on."""
+    """Describe the change that the file of a pipeline needs."""
     return (
         f"the landing {parse_owner(owner).name} reads {source} by its file: set from.topic to {target} before it "
         "is started again"
     )
 
 
-# A run that has nothing to land holds nothing, anywhere.
+# A pipeline run with no rows to write holds nothing that seamark can observe.
 _UNKNOWN = "UNKNOWN"
 
 
 class ReaderKind(StrEnum):
-    """What reads: a sink of Connect, a landing, or any other consumer group."""
+    """The kind of a consumer: a sink connector, a pipeline, or any other consumer group."""
 
     SINK = "sink"
     LANDING = "landing"
@@ -70,10 +70,10 @@ _ORDER = tuple(ReaderKind)
 
 @dataclass(frozen=True, slots=True)
 class CopyReader:
-    """One reader of the source. `name` is the sink, CLUSTER/NAME, the landing, pipeline/NAME, or the group.
+    """One consumer of the source. `name` is the sink CLUSTER/NAME, the pipeline pipeline/NAME, or the group.
 
-    `offsets` are its positions by partition; on `missing` partitions it has none. `lag` is how many records it is
-    behind, and `delay_seconds` how long the oldest of them has been there; None where nobody could tell.
+    `offsets` are its offsets by partition; it has none for `missing` partitions. `lag` is in records, and
+    `delay_seconds` is the age of the oldest unread record; None if unknown.
     """
 
     name: str
@@ -87,7 +87,7 @@ class CopyReader:
     delay_seconds: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The reader as JSON takes it."""
+        """Return the consumer as JSON has it."""
         return {
             "name": self.name,
             "kind": self.kind.value,
@@ -103,7 +103,7 @@ class CopyReader:
 
 @dataclass(frozen=True, slots=True)
 class CopyUsers:
-    """Who uses the source. `notes` say what could not be known."""
+    """The consumers and producers of the source. `notes` describe what could not be determined."""
 
     readers: tuple[CopyReader, ...] = ()
     writers: tuple[TopicUser, ...] = ()
@@ -113,7 +113,7 @@ class CopyUsers:
 def read_copy_users(
     topic: TopicStatus, bounds: Mapping[int, LogOffsets], *, clusters: Clusters, kafka: BrokersPort, now: float
 ) -> CopyUsers:
-    """Look for readers and writers, everywhere in the context."""
+    """Find consumers and producers, everywhere in the context."""
     users = read_users(topic, clusters=clusters, kafka=kafka)
     owners = read_owners(clusters)
     landings = read_landings(kafka, topic.spots)
@@ -187,7 +187,7 @@ def _build_landing(
 def _build_idle_sinks(
     users: TopicUsers, owners: GroupOwners, *, seen: set[str], topic: TopicStatus, bounds: Mapping[int, LogOffsets]
 ) -> list[CopyReader]:
-    """Sinks that are to read the topic and have committed nothing yet."""
+    """Return sinks that subscribe to the topic and have committed nothing yet."""
     groups = {sink: group for group, sinks in owners.sinks.items() for sink in sinks}
     sinks = [
         (user, ref.owner)
@@ -205,7 +205,7 @@ def _build_idle_sinks(
             lag=sum(found.records for found in bounds.values()),
         )
         for user, name in sinks
-        # Sinks may share a group, and are then named together.
+        # Sinks may share a group, and are then listed together.
         if not any(name in known.split(", ") for known in seen)
     ]
 
@@ -224,7 +224,7 @@ def _read_delays(
     *,
     now: float,
 ) -> dict[str, float]:
-    """How long the record that waits longest for each group has been there, in seconds."""
+    """Return the age in seconds of the oldest unread record of each group."""
     ends: dict[TopicPartition, int] = {spot: bounds[spot[1]].latest for spot in topic.spots}
     behind: Sequence[tuple[TopicPartition, int]] = [
         (spot, commit.offset)
@@ -246,7 +246,7 @@ def _read_delays(
 
 
 def refuse_strangers(clusters: Clusters, target: str) -> tuple[str, ...]:
-    """Why a name is no good for a target: one sentence for each sink that would read it at once, all of it."""
+    """Return the reasons against a target name: one per sink that would read the whole topic at once."""
     answers = clusters.ask(lambda client: client.read_connectors())
     return tuple(
         f"connector/{connector.owner} finds its topics by {connector.config['topics.regex']!r}, and would read "

@@ -1,4 +1,4 @@
-"""The plan of a copy as people read it, and as programs do."""
+"""The plan of a copy for every output format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LISTING: Listing[PlannedCopy] = Listing(
 
 
 def build_draft_view(draft: PlannedCopy) -> View[PlannedCopy]:
-    """The plan, who is concerned by it, and what speaks against it."""
+    """Return the view of the plan: the plan, its consumers and producers, and the reasons against it."""
     return View(
         LISTING,
         (draft,),
@@ -87,7 +87,7 @@ def _build_users(draft: PlannedCopy) -> Iterator[Line]:
 
 
 def render_reader(reader: CopyReader) -> str:
-    """What a reader is, its state, and how far it is behind."""
+    """Format a consumer: its kind, its state, and its lag."""
     parts = [reader.kind.value, f"{reader.state}{', active' if reader.is_active else ''}"]
     if reader.lag is None:
         parts.append("nobody could tell how far it is")
@@ -108,7 +108,7 @@ def _render_writer(user: TopicUser) -> str:
 
 
 def _build_after(draft: PlannedCopy) -> Iterator[Line]:
-    """What the readers must expect of the cut-over, as far as it is known before a record is copied."""
+    """Format what consumers must expect of the cutover, as far as it is known before a record is copied."""
     routing = draft.plan.routing
     if routing is None or not draft.readers:
         return

@@ -1,1 +1,1 @@
-"""The run of a copy: its slices on Spark, and how far it is."""
+"""The run of a copy: its slices on Spark, and its progress."""

@@ -1,4 +1,4 @@
-"""Running a copy: the target is made, the plan registered, and Spark works its slices off."""
+"""Run a copy: create the target, register the plan, and copy its slices with Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CopyTick:
-    """Where a run is after a slice. `records` are offsets, which are records at most."""
+    """The progress of a run after a slice. `records` counts offsets, an upper bound for records."""
 
     done: int
     slices: int
@@ -44,30 +44,30 @@ class CopyTick:
 
 
 class CopyEvents(Protocol):
-    """Whoever is told how a run goes."""
+    """Receives the progress of a run."""
 
     def said(self, words: str) -> None:
-        """Something that a person should know."""
+        """Report a message for the user."""
 
     def ticked(self, tick: CopyTick) -> None:
-        """A slice is done."""
+        """Report that a slice is done."""
 
 
 class SilentCopyEvents:
     """`CopyEvents` that shows nothing."""
 
     def said(self, words: str) -> None:
-        """Nothing."""
+        """Ignore the message."""
 
     def ticked(self, tick: CopyTick) -> None:
-        """Nothing."""
+        """Ignore the progress."""
 
 
 @dataclass(slots=True)
 class CopyPace:
-    """Counts slices, tells of them, and waits after each as long as the limit asks for.
+    """Counts slices, reports them, and waits after each one if a limit requires it.
 
-    `limit` is in records a second; None: as fast as it goes.
+    `limit` is in records per second; None means no limit.
     """
 
     slices: tuple[Slice, ...]
@@ -80,11 +80,11 @@ class CopyPace:
     _last: float = field(default=0.0)
 
     def begin(self) -> None:
-        """The first slice is about to begin."""
+        """Start the clock before the first slice."""
         self.began_at = self._last = self.now()
 
     def on_slice(self, part: Slice, done: int, slices: int) -> None:
-        """A slice is done: say it, and wait where it was faster than allowed."""
+        """Report a finished slice, and wait if it was faster than the limit."""
         self.written += part.size
         if self.limit is not None and done < slices:
             self.sleep(max(0.0, part.size / self.limit - (self.now() - self._last)))
@@ -99,16 +99,16 @@ class CopyPace:
 
 
 class TargetTopic:
-    """The target of one plan, looked at and made."""
+    """The target topic of one plan: read, checked and created."""
 
     def __init__(self, plan: CopyPlan, endpoint: CopyEndpoint) -> None:
         self._plan = plan
         self._endpoint = endpoint
 
     def ensure(self, *, is_begun: bool) -> CopyPlan:
-        """Make the topic where it is missing; the plan then has its id.
+        """Create the topic if it is missing, and return the plan with its topic ID.
 
-        `is_begun`: the plan was run before, so that a topic that is missing or another one is a loss.
+        `is_begun` means that the plan was run before: a missing or recreated topic is then a loss.
         """
         target = self._plan.target
         found = find_topic(self._endpoint.kafka, target.topic)
@@ -171,10 +171,10 @@ class TargetTopic:
 
 @dataclass(frozen=True, slots=True)
 class CopyRunOptions:
-    """How a copy is to be run. `rate` is a limit in records a second.
+    """How to run a copy. `rate` is a limit in records per second.
 
-    With `follow` what comes to the source meanwhile is copied too, in rounds, until no more than `lag` records are
-    left.
+    With `follow`, records that arrive in the source meanwhile are copied too, in rounds, until at most `lag` records
+    are left.
     """
 
     rate: int | None = None
@@ -184,7 +184,7 @@ class CopyRunOptions:
 
 @dataclass(frozen=True, slots=True)
 class CopyOutcome:
-    """What a run did. `rounds` are those that followed; `behind` is how many offsets the source had more at the end."""
+    """The result of a run. `rounds` counts those of `follow`; `behind` is how many offsets were left in the end."""
 
     plan: CopyPlan
     progress: CopyProgress
@@ -207,11 +207,11 @@ class CopyRunner:
         self._events = events
 
     def run(self, what: PlanLike | KnownPlan, options: CopyRunOptions, spark: SparkOptions) -> CopyOutcome:
-        """Copy what is left of a plan, and with `options.follow` what comes to the source meanwhile.
+        """Copy the rest of a plan, and with `options.follow` the records that arrive in the source meanwhile.
 
         Raises:
-            PermissionDeniedError: the role doesn't allow to run copies in one of the two contexts.
-            FencedError: another process has taken the plan over.
+            PermissionDeniedError: the role doesn't allow running copies in one of the two contexts.
+            FencedError: another process has taken over the plan.
             NotFoundError: there is no such plan.
             RefusedError: the plan can't be run, or its topics were recreated.
         """
@@ -239,7 +239,7 @@ class CopyRunner:
             check_permission(build_access(context), Permission.OPERATE, doing="run a topic copy")
 
     def _find_done(self, plan: CopyPlan, options: CopyRunOptions) -> CopyOutcome | None:
-        """What is to be told of a plan that is done, without starting Spark; None where there is work left."""
+        """Return the outcome of a plan that is complete, without starting Spark; None if there is work left."""
         records = self._endpoints.target.logs.read_records(self._control_topic, jobs=[plan.id])[plan.id]
         progress = read_progress(plan.id, plan.slices, records)
         if not progress.is_complete:
@@ -250,7 +250,7 @@ class CopyRunner:
         return CopyOutcome(plan, progress, written=0, behind=behind) if is_enough else None
 
     def _register(self, known: KnownPlan, hold: RegistrationLease) -> tuple[CopyPlan, Registration]:
-        """Only now that no other driver can register it is it known which generation is the newest."""
+        """Register the plan. The newest generation is known only now that no other driver can register it."""
         former = hold.read()
         plan = known.plan if former is None else read_body(former)
         made = TargetTopic(plan, self._endpoints.target).ensure(is_begun=former is not None)
@@ -302,14 +302,14 @@ class CopyRunner:
 
 
 def run_slices(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: OnSlice) -> CopyProgress:
-    """Have Spark work off what is left of a plan."""
+    """Copy the remaining slices of a plan with Spark."""
     from seamark.copies.run.spark_copy import run_copy  # noqa: PLC0415
 
     return run_copy(spark, plan, ends, on_slice=on_slice)
 
 
 def _find_limits(plan: CopyPlan) -> Limits:
-    """As large as the plan's own slices are; a plan of one slice does not tell."""
+    """Return the size of the plan's own slices; a plan of one slice doesn't determine it."""
     if len(plan.slices) > 1:
         return Limits(max(one.size for one in plan.slices))
     return choose_limits(plan.ranges, targets=plan.target.partitions, size_bytes=None, slice_records=None)

@@ -1,8 +1,7 @@
-"""The sink of a copy: `seamark.kafka` whose control records say which offsets went where. For `copy_job` alone.
+"""The sink of a copy: `seamark.kafka` with control records that state which offsets went where.
 
-Its rows have, beside what a record is made of, where they come from: `source_partition`, `source_offset`, and a `hash`.
-Headers come as JSON.
-Each task owns a source partition or a target one (`pipelines.tasks`), which its first row tells.
+Its rows contain the record and its origin: `source_partition`, `source_offset`, and a `hash`. Headers are JSON. Each
+task owns a source partition or a target partition (`build_tasks`); its first row determines which.
 """
 
 from __future__ import annotations
@@ -51,28 +50,28 @@ _OURS = ("plan", "slice", "routing", "control.id")
 
 @dataclass(frozen=True, slots=True)
 class CopyMessage(WriterCommitMessage):
-    """What a task tells the driver; None where it had no rows, and so can't know which task it is."""
+    """What a task reports to the driver; None if it had no rows, and so can't determine which task it is."""
 
     report: TaskReport | None
 
 
 @dataclass(frozen=True, slots=True)
 class CopyPiece:
-    """Some rows of a copy, with where they come from."""
+    """Some rows of a copy, with their origin."""
 
     piece: ArrowPiece
 
     @property
     def amount(self) -> Amount:
-        """How much it is."""
+        """The number of records and bytes."""
         return self.piece.amount
 
     def rows(self) -> Iterable[tuple[Any, ...]]:
-        """As the producer takes them."""
+        """The rows as the producer expects them."""
         return self.piece.rows()
 
     def stretches(self) -> Iterator[DeliveredRange]:
-        """The rows by target and, as long as it stays the same, by source."""
+        """Yield the rows by target and, as long as it stays the same, by source."""
         whole = self.piece.batch.select([TARGET, SOURCE_PARTITION, SOURCE_OFFSET, HASH])
         targets = pc.unique(whole.column(TARGET)).to_pylist()
         for target in targets:
@@ -89,7 +88,7 @@ class CopyPiece:
                 begin = end
 
     def spans(self) -> Iterable[SourceSpan]:
-        """How many rows there are of each source and target partition, and from which offset to which."""
+        """Return the number of rows and the offsets for each pair of source and target partition."""
         table = pa.Table.from_batches([self.piece.batch.select([SOURCE_PARTITION, TARGET, SOURCE_OFFSET])])
         counted = [(SOURCE_OFFSET, "count"), (SOURCE_OFFSET, "min"), (SOURCE_OFFSET, "max")]
         grouped = table.group_by([SOURCE_PARTITION, TARGET], use_threads=False).aggregate(counted)
@@ -98,19 +97,19 @@ class CopyPiece:
         return [SourceSpan(*numbers) for numbers in zip(*columns, strict=True)]
 
     def split(self, records: int) -> tuple[CopyPiece, CopyPiece]:
-        """The first rows, and the rest."""
+        """Return the first `records` rows, and the rest."""
         first, rest = self.piece.split(records)
         return CopyPiece(first), CopyPiece(rest)
 
 
 def _read_attempt() -> int:
-    """Which attempt of Spark's this is, from 0. The driver's own is the first."""
+    """Return the number of Spark's attempt, from 0. The driver's own is the first."""
     context = TaskContext.get()
     return 0 if context is None else context.attemptNumber()
 
 
 def _read_longs(batch: pa.RecordBatch, name: str) -> array[int]:
-    """A column of longs as Python's own array, without an object for each."""
+    """Return a column of longs as a Python array, without an object per value."""
     column = batch.column(name)
     found = array("q")
     found.frombytes(memoryview(column.buffers()[1])[8 * column.offset : 8 * (column.offset + len(column))])
@@ -118,22 +117,21 @@ def _read_longs(batch: pa.RecordBatch, name: str) -> array[int]:
 
 
 class CopySink(DataSource):
-    """The sink as Spark knows it."""
+    """The sink as Spark registers it."""
 
     @classmethod
     def name(cls) -> str:
-        """The name for `format`."""
+        """Return the name for `format`."""
         return "seamark.copy"
 
     @keep_error_details
     def schema(self) -> StructType:
-        """Refused: it is a sink."""
+        """Refuse: this data source is a sink."""
         raise UsageError("seamark.copy is a sink")
 
     @keep_error_details
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """The writer of one slice."""
-        del schema
+        """Return the writer of one slice."""
         if overwrite:
             raise UsageError("a topic can't be overwritten", hint='mode("append")')
         given = dict(self.options)
@@ -168,7 +166,7 @@ class CopyWriter(DataSourceArrowWriter):
 
     @keep_error_details
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Write the records of tasks that had no rows: without them nobody would know that they are finished."""
+        """Write the control records of tasks without rows: without them, the slice would never count as finished."""
         reports = [message.report for message in messages if isinstance(message, CopyMessage)]
         written = {report.claim.task for report in reports if report is not None}
         for task in build_tasks(self._routing):
@@ -176,18 +174,18 @@ class CopyWriter(DataSourceArrowWriter):
                 self._write(task, ())
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Nothing is to be done: committed tasks stay, and the next run of the slice goes on from there."""
+        """Do nothing: committed tasks stay, and the next run of the slice continues from there."""
 
     def _write(self, task: SliceTask, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         claim = Claim(self._plan, task=task.number, part=self._part)
-        # A task that failed may have failed for what lies between its records: its reports tell.
+        # A failed task may have failed because of gaps between its records. The delivery reports show them.
         trace = DeliveryTrace(len(build_tasks(self._routing)), is_thorough=_read_attempt() > 0)
         pieces = (CopyPiece(build_piece(_check(batch, task), self._options.topic)) for batch in batches)
         settings = replace(self._options.build_settings(), control_id=self._control_id)
         return ExactTask(settings, claim, trace=trace).write(pieces)
 
     def _find_task(self, first: pa.RecordBatch) -> SliceTask:
-        """The task whose rows these are. Where the source tells, a key that lies elsewhere must not."""
+        """Return the task of these rows. If the source determines it, a misplaced key must not."""
         routing = self._routing
         source: int = first.column(SOURCE_PARTITION)[0].as_py()
         if not routing.needs_shuffle:
@@ -199,7 +197,7 @@ class CopyWriter(DataSourceArrowWriter):
         return build_tasks(routing)[number]
 
     def _place(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """With target partitions. Where the source tells the task, nobody has asked for them yet."""
+        """Return the batch with target partitions. They are missing if the source determines the task."""
         if batch.schema.get_field_index(TARGET) >= 0:
             return batch
         place = build_placer(self._routing)
@@ -207,7 +205,7 @@ class CopyWriter(DataSourceArrowWriter):
 
 
 def _check(batch: pa.RecordBatch, task: SliceTask) -> pa.RecordBatch:
-    """Stop at a record that the plan does not foresee: another task may be writing to the same partition."""
+    """Refuse a record that the plan doesn't allow: another task may be writing to the same partition."""
     foreseen = {SOURCE_PARTITION: set(task.sources), TARGET: set(task.targets)}
     if any(not allowed.issuperset(pc.unique(batch.column(name)).to_pylist()) for name, allowed in foreseen.items()):
         pairs = zip(*(batch.column(name).to_pylist() for name in foreseen), strict=True)
@@ -225,28 +223,27 @@ def _check(batch: pa.RecordBatch, task: SliceTask) -> pa.RecordBatch:
     return batch
 
 
-# Where each target has one source nothing is shuffled: a source partition is one task. Otherwise records are shuffled
-# to the task of their target, and sorted by where they come from. Either way the target's order is that of the
-# sources.
+# If each target has one source, nothing is shuffled: a source partition is one task. Otherwise records are shuffled to
+# the task of their target, and sorted by their origin. In both cases the target has the order of the sources.
 
-# A transaction whose owner died is ended by the brokers at their next look after its time, which is 10 s away at most.
+# The brokers end the transaction of a dead owner at the first check after its timeout, which runs at least every 10 s.
 _SLACK_SECONDS = 30.0
 
 OnSlice = Callable[[Slice, int, int], None]
-"""Called after each slice: the slice, how many are done now, and how many there are."""
+"""Called after each slice with the slice, the number of finished slices, and the number of all slices."""
 
 
 def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: OnSlice | None = None) -> CopyProgress:
-    """Copy what is left of a plan. What an earlier run has done is not done again.
+    """Copy the rest of a plan. The slices of an earlier run are not copied again.
 
-    `on_slice` may wait, to leave the brokers to others, and may raise, to end the run between two slices.
+    `on_slice` may wait, to limit the load on the brokers, and may raise, to end the run between two slices.
 
     Raises:
         RefusedError: the plan can't be run, its topics are not those that it was made for, or its control records
             contradict each other or the target.
     """
     routing = plan.require_accepted()
-    # Refused before anything is made, and not by the first slice.
+    # Invalid options are refused before anything is created, and not by the first slice.
     build_source_options(ends.source)
     options = ends.read_sink_options(plan.target.topic)
     control_id = _prepare(plan, ends, options)
@@ -260,7 +257,7 @@ def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: O
     _check_target(plan, before, options)
     left = before.slices[before.done :]
     if left:
-        # The limit of bytes per batch is changed while slices are copied: the caller's session keeps its own.
+        # The limit of bytes per batch changes while slices are copied; the caller's session keeps its own.
         spark = branch(spark, {})
     limit = BatchLimit(spark)
     if left:
@@ -276,7 +273,7 @@ def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: O
 def write_slice(
     spark: SparkSession, plan: CopyPlan, part: Slice, *, ends: CopyEnds, routing: Routing, control_id: str = ""
 ) -> None:
-    """Copy one slice. `control_id` is what the control topic was when the run began."""
+    """Copy one slice. `control_id` is the topic ID of the control topic at the start of the run."""
     frame = build_frame(spark, plan.source.topic, part, options=ends.source, routing=routing)
     writer = frame.write.format(CopySink.name()).mode("append").options(**ends.target)
     writer = writer.option("topic", plan.target.topic).option("control.topic", ends.control_topic)
@@ -291,11 +288,12 @@ def write_slice(
 def build_frame(
     spark: SparkSession, topic: str, part: Slice, *, options: Mapping[str, str], routing: Routing
 ) -> DataFrame:
-    """The records of a slice, in the tasks that are to write them."""
+    """Return the records of a slice, in the tasks that write them."""
     chosen = read_ranges(spark, topic, part.ranges, options=options).select(
         "key",
         "value",
-        # As text: most records have none. Where a list is null, Spark counts the bytes of its batch anew for each row.
+        # JSON text, because most records have no headers: for a null list, Spark recomputes the bytes of its batch for
+        # each row.
         sf.to_json("headers").alias(HEADERS),
         "timestamp",
         sf.col("partition").alias(SOURCE_PARTITION),
@@ -305,7 +303,8 @@ def build_frame(
     if not routing.needs_shuffle:
         return chosen
     if routing.is_told_by_source:
-        # The sink looks at the keys, as it does without a shuffle: one process of Python less for each task.
+        # The sink computes the partitions of keys, as it does without a shuffle. That saves one Python process per
+        # task.
         shuffled = chosen.repartitionById(routing.targets, sf.col(SOURCE_PARTITION) % routing.targets)
     else:
         target = build_target_column(sf.col("key"), sf.col(SOURCE_PARTITION), routing=routing)
@@ -314,7 +313,7 @@ def build_frame(
 
 
 def _prepare(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> str:
-    """Check both topics before a task starts. Gives the id of the control topic."""
+    """Check both topics before a task starts, and return the topic ID of the control topic."""
     with TopicAdmin(ends.find_source_client(plan, options)) as admin:
         check_topic(admin, plan.source, role="source")
     with TopicAdmin(options.build_settings().reader) as admin:
@@ -330,14 +329,14 @@ def _read_progress(plan: CopyPlan, options: SinkOptions) -> CopyProgress:
 
 
 def _read_ends(plan: CopyPlan, options: SinkOptions) -> dict[int, int]:
-    """Where each partition of the target ends now."""
+    """Return the current end of each partition of the target."""
     with TopicAdmin(options.build_settings().reader) as admin:
         found = admin.read_end_offsets((plan.target.topic, number) for number in range(plan.target.partitions))
     return {partition: end for (_, partition), end in found.items()}
 
 
 def _check_target(plan: CopyPlan, progress: CopyProgress, options: SinkOptions) -> None:
-    """Make sure that the target is the one that the control records tell of, before more is written to it."""
+    """Check that the target is the one that the control records describe, before more is written to it."""
     settings, topic = options.build_settings(), plan.target.topic
     ends = _read_ends(plan, options)
     progress.check_target(ends)
@@ -345,12 +344,12 @@ def _check_target(plan: CopyPlan, progress: CopyProgress, options: SinkOptions) 
         return
     patience = settings.transaction_seconds + _SLACK_SECONDS
     for partition in (partition for partition, end in ends.items() if end):
-        # What was aborted has offsets too.
+        # Aborted records have offsets, too.
         with PartitionLog(settings.reader, topic, partition=partition, patience_seconds=patience) as log:
             if next(iter(log.read()), None) is None:
                 continue
         if _read_progress(plan, options).records:
-            # A task of an earlier run, which nobody has ended, has just been committed.
+            # A task of an earlier run, whose transaction was still open, has just been committed.
             return
         raise RefusedError(
             f"the topic {topic} has records, and the control topic {options.control_topic} tells of none of this copy",

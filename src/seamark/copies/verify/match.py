@@ -1,7 +1,7 @@
-"""What became of records that have no equal on the other side, told from what they still have in common.
+"""Classify records that have no equal on the other side, by the parts that they have in common with others.
 
-Records that are the same on both sides have been paired before, by hash. What is left is little, unless everything is
-broken: then it is told of so many that a person would read.
+Records that are equal on both sides were paired before, by hash. Few remain, unless everything is broken: then only as
+many are classified as a person would read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from seamark.copies.verify.report import Coordinates, CopyFinding, Kind
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The hashes of what a record is made of, and its timestamp in microseconds."""
+    """The hashes of the parts of a record, and its timestamp in microseconds."""
 
     key: int | None
     value: int | None
@@ -23,19 +23,19 @@ class Parts:
     timestamp: int | None
 
     def leave_one_out(self) -> tuple[Parts, ...]:
-        """Everything but the key, everything but the value, and so on."""
+        """Return everything but the key, everything but the value, and so on."""
         names = ("key", "value", "headers", "timestamp")
         return tuple(replace(self, **{name: None}) for name in names)
 
     def list_differing(self, other: Parts) -> tuple[str, ...]:
-        """In what two records differ."""
+        """Return the names of the parts in which two records differ."""
         names = ("key", "value", "headers", "timestamp")
         return tuple(name for name in names if getattr(self, name) != getattr(other, name))
 
 
 @dataclass(frozen=True, slots=True)
 class UnmatchedRecord:
-    """A record of the source without an equal in the target. `at` is where it belongs; None if nobody knows."""
+    """A record of the source without an equal in the target. `at` is its expected offset, None if unknown."""
 
     source: Coordinates
     target: int
@@ -55,14 +55,14 @@ class ExtraRecord:
 
 @dataclass(frozen=True, slots=True)
 class MatchOutcome:
-    """What was told of both, and what is left: nobody's records, which may be others a second time."""
+    """The classified records, and the rest of the target's records, which may be duplicates."""
 
     findings: tuple[CopyFinding, ...]
     left: tuple[ExtraRecord, ...]
 
 
 def tell_apart(wanted: Sequence[UnmatchedRecord], lying: Sequence[ExtraRecord]) -> MatchOutcome:
-    """Say of every record without an equal what became of it. Those `left` are `tell_rest`'s to say."""
+    """Classify every record without an equal. `tell_rest` classifies those that are `left`."""
     findings: list[CopyFinding] = []
     free = _Free(lying)
     rest = list(wanted)
@@ -83,9 +83,9 @@ def tell_apart(wanted: Sequence[UnmatchedRecord], lying: Sequence[ExtraRecord]) 
 def tell_rest(
     left: Iterable[ExtraRecord], known: Mapping[int, Coordinates], *, covered: Mapping[int, int]
 ) -> Iterator[CopyFinding]:
-    """Of records that nothing in the source is missing for: doubled, if one there has the same hash; else foreign.
+    """Classify extra records of the target: duplicates if the source has the same hash, else foreign records.
 
-    Where the source is not covered by control records to its end, the record of a task may have been lost.
+    If control records don't cover the source to its end, the control record of a task may have been lost.
     """
     for one in left:
         origin = known.get(one.hash)
@@ -99,7 +99,7 @@ def tell_rest(
 
 
 class _Free:
-    """The records of the target that are not paired yet, by what they can be found by."""
+    """The unpaired records of the target, indexed for the lookups below."""
 
     def __init__(self, lying: Sequence[ExtraRecord]) -> None:
         self._by_place = {one.target: one for one in lying}
@@ -118,18 +118,18 @@ class _Free:
         del self._by_place[one.target]
 
     def find_elsewhere(self, one: UnmatchedRecord) -> ExtraRecord | None:
-        """The same record in another partition."""
+        """Find the same record in another partition."""
         return next((found for found in self._by_hash.get(one.hash, ()) if found.target in self._by_place), None)
 
     def find_in_place(self, one: UnmatchedRecord) -> ExtraRecord | None:
-        """What lies where it belongs, if it has key or value of it."""
+        """Find the record at the expected offset, if it has the same key or value."""
         found = None if one.at is None else self._by_place.get(Coordinates(one.target, one.at))
         if found is None or {"key", "value"} <= set(one.parts.list_differing(found.parts)):
             return None
         return found
 
     def find_alike(self, one: UnmatchedRecord) -> ExtraRecord | None:
-        """What differs in one thing only, nearest to where it belongs: something before it may have moved both."""
+        """Find the record that differs in one part, nearest to the expected offset, because both may have moved."""
         alike = (
             found
             for traits in one.parts.leave_one_out()
@@ -161,7 +161,7 @@ def _build_lost(one: UnmatchedRecord) -> CopyFinding:
 
 
 def index_hashes(found: Iterable[tuple[int, Coordinates]]) -> dict[int, Coordinates]:
-    """The first record of the source with each hash."""
+    """Return the first record of the source with each hash."""
     held: dict[int, list[Coordinates]] = defaultdict(list)
     for hashed, where in found:
         held[hashed].append(where)

@@ -1,4 +1,4 @@
-"""The report of a verification: whether a copy is what its source was, and what is not, with coordinates."""
+"""The report of a verification: whether a copy equals its source, and the differences with their coordinates."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 
 EXAMPLES = 20
-"""How many findings a report names one by one. The counts are always those of all."""
+"""How many findings a report lists. The counts always include all of them."""
 
 
 class Level(StrEnum):
-    """How closely is looked.
+    """The level of a verification.
 
-    QUICK reads no record: the control records against the ends of the target. STANDARD reads both topics once and
-    compares counts and checksums, and the partition of every key. FULL also compares the order, and names each record.
+    QUICK reads no record: it compares the control records with the ends of the target. STANDARD reads both topics once
+    and compares counts and checksums, and the partition of every key. FULL also compares the order, and lists each
+    record.
     """
 
     QUICK = "quick"
@@ -36,10 +37,10 @@ class Level(StrEnum):
 
 
 class Kind(StrEnum):
-    """What is wrong.
+    """The kind of a finding.
 
-    MOVED records are as they should be, but at another offset than the control records say: a reader would be led
-    astray. DIFFERENT is a run whose checksum differs; which records of it do is not known yet.
+    MOVED records are intact, but at another offset than the control records state: translated offsets would be wrong.
+    DIFFERENT is a run whose checksum differs; which of its records differ is not known yet.
     """
 
     LOST = "lost"
@@ -57,31 +58,31 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Coordinates:
-    """An offset of a partition, or all from one to `last`."""
+    """An offset of a partition, or a range up to `last`."""
 
     partition: int
     offset: int
     last: int | None = None
 
     def __post_init__(self) -> None:
-        """One offset is one offset, however it is said."""
+        """Normalize a range of one offset."""
         if self.last == self.offset:
             object.__setattr__(self, "last", None)
 
     def __str__(self) -> str:
-        """For people: partition@offset."""
+        """Return `partition@offset`."""
         until = "" if self.last is None else f"-{self.last}"
         return f"{self.partition}@{self.offset}{until}"
 
     def to_dict(self) -> dict[str, int]:
-        """The place as JSON takes it."""
+        """Return the coordinates as JSON has them."""
         last = self.offset if self.last is None else self.last
         return {"partition": self.partition, "offset": self.offset, "last": last}
 
 
 @dataclass(frozen=True, slots=True)
 class CopyFinding:
-    """One thing that is wrong: so many records, from where and to where. `words` say what was seen."""
+    """One difference: a number of records with their source and target. `words` describe the observation."""
 
     kind: Kind
     source: Coordinates | None = None
@@ -90,7 +91,7 @@ class CopyFinding:
     words: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The finding as JSON takes it."""
+        """Return the finding as JSON has it."""
         return {
             "kind": self.kind.value,
             "source": self.source and self.source.to_dict(),
@@ -102,19 +103,19 @@ class CopyFinding:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Records that were copied and that the source has no longer: nobody can compare them with it."""
+    """Copied records that the source has no longer, so that they can't be compared with it."""
 
     source: Coordinates
     count: int
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """Return the records as JSON has them."""
         return {"source": self.source.to_dict(), "count": self.count}
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """How much was looked at. A quick look reads no records."""
+    """How much was compared. A quick verification reads no records."""
 
     control_records: int = 0
     runs: int = 0
@@ -123,7 +124,7 @@ class Compared:
     target_records: int = 0
 
     def to_dict(self) -> dict[str, int]:
-        """As JSON takes it."""
+        """Return the counts as JSON has them."""
         return {
             "control_records": self.control_records,
             "runs": self.runs,
@@ -135,10 +136,10 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a verification found.
+    """The result of a verification.
 
-    `counts` are of all findings, by kind; `findings` are at most some of each. `gone` is what could not be compared, as
-    compaction or retention has taken it from the source since; that is no failure. `notes` say what else to know.
+    `counts` are those of all findings, by kind; `findings` are examples of each. `gone` could not be compared, because
+    compaction or retention has deleted it from the source since; that is not a failure. `notes` are further remarks.
     """
 
     plan: str
@@ -153,15 +154,15 @@ class Verification:
 
     @property
     def is_passed(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no findings."""
         return not self.counts
 
     def count(self, kind: Kind) -> int:
-        """How many records, or control records, are wrong in one way."""
+        """Return how many records, or control records, have findings of this kind."""
         return dict(self.counts).get(kind, 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON takes it. It has no times: two looks at the same thing give the same report."""
+        """Return the report as JSON has it. It contains no times, so that equal verifications give equal reports."""
         return {
             "plan": self.plan,
             "source": self.source,
@@ -177,7 +178,7 @@ class Verification:
 
 
 def count_findings(findings: Iterable[CopyFinding]) -> tuple[tuple[Kind, int], ...]:
-    """How many records are wrong in each way, in the order of `Kind`."""
+    """Return the number of records by kind, in the order of `Kind`."""
     found: Counter[Kind] = Counter()
     for one in findings:
         found[one.kind] += one.count
@@ -185,7 +186,7 @@ def count_findings(findings: Iterable[CopyFinding]) -> tuple[tuple[Kind, int], .
 
 
 def choose_examples(findings: Sequence[CopyFinding], *, limit: int = EXAMPLES) -> tuple[CopyFinding, ...]:
-    """Some of the findings, the first of each kind before the second of any."""
+    """Choose examples of the findings: the first of each kind before the second of any."""
     ranks: Counter[Kind] = Counter()
     ranked: list[tuple[int, int, CopyFinding]] = []
     order = list(Kind)
@@ -204,7 +205,7 @@ _LOOKED = {
 
 
 def describe_verification(found: Verification) -> tuple[str, ...]:
-    """The report as lines for a person. Names of topics are as Kafka has them: escape them before a terminal."""
+    """Format the report as lines. Topic names are not escaped: escape them before you print to a terminal."""
     return tuple(_describe(found))
 
 
@@ -236,7 +237,7 @@ def _describe(found: Verification) -> Iterator[str]:
 
 
 def describe_finding(one: CopyFinding) -> str:
-    """One finding in a line."""
+    """Format one finding as a line."""
     ends = []
     if one.source is not None:
         ends.append(f"source {one.source}")
@@ -262,7 +263,7 @@ LISTING: Listing[CopyFinding] = Listing(
 
 
 def build_verification_view(report: Verification) -> View[CopyFinding]:
-    """The report for every output format."""
+    """Return the report for every output format."""
     return View(
         LISTING,
         report.findings,

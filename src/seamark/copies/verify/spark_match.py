@@ -1,6 +1,6 @@
-"""Records of suspected runs, compared one by one: paired by their hashes, and what has no equal told apart.
+"""Compare the records of suspect runs one by one: pair them by hash, and classify those without an equal.
 
-Both sides are shuffled by hash, but only the runs whose checksums differ.
+Both sides are shuffled by hash, but only for the runs whose checksums differ.
 """
 
 from __future__ import annotations
@@ -30,45 +30,45 @@ from seamark.kafka_sink.routing import Routing
 from seamark.spark.sessions import build_hash, build_plain_headers, read_ranges
 
 HASH = "hash"
-"""The column with the hash of a record, which frames must have beside key, partition and offset."""
+"""The column with the hash of a record. Frames must have it beside key, partition and offset."""
 
 TARGET, RUN, AT = "target", "run", "at"
-"""The columns that are added: the partition that a record belongs to, its run, and its offset in the target."""
+"""The added columns: the expected target partition of a record, its run, and its offset in the target."""
 
 _Known = Sequence[tuple[int, int, int, int]]
 _TYPE = f"struct<{TARGET}: int, {RUN}: int, {AT}: long>"
 Columns = tuple[pa.Array, ...]
 Place = Callable[[list[bytes | None], list[int], list[int]], tuple[list[int], list[int], list[int | None]]]
-"""From keys, partitions and offsets to targets, runs and offsets in the target. It must see a task's rows in order."""
+"""Maps keys, partitions and offsets to targets, runs and target offsets. It must see a task's rows in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunTable:
-    """The runs of a copy, by number, for tasks. `covered` is how far each source partition was copied for sure."""
+    """The runs of a copy, by number, for tasks. `covered` is the proven end of the copy in each source partition."""
 
     routing: Routing
     runs: tuple[tuple[int, Run], ...]
     covered: Mapping[int, int]
 
     def locate_source(self, frame: DataFrame) -> DataFrame:
-        """Records of the source, in order within each task: where each of them must be in the target."""
+        """Return records of the source, in order within each task, with their expected position in the target."""
         return _add(frame, self.open_source)
 
     def open_source(self) -> Place:
-        """The same for one task, batch by batch."""
+        """Return the same function for one task, which is called batch by batch."""
         return _SourceSide(self).place
 
     def open_target(self) -> Place:
-        """The same for one task of the target."""
+        """Return the same function for one task of the target."""
         return _TargetSide(self).place
 
     def locate_target(self, frame: DataFrame) -> DataFrame:
-        """Records of the target: which run each of them is of, and the partition that its key says."""
+        """Return records of the target with their run, and with the partition of their key."""
         return _add(frame, self.open_target)
 
 
 def _add(frame: DataFrame, open_place: Callable[[], Place]) -> DataFrame:
-    """The frame with our columns instead of the key."""
+    """Return the frame with the added columns instead of the key."""
 
     def locate(batches: Iterator[Columns]) -> Iterator[pa.Array]:
         place = open_place()
@@ -78,15 +78,15 @@ def _add(frame: DataFrame, open_place: Callable[[], Place]) -> DataFrame:
             columns = [pa.array(values, kind) for values, kind in zip(found, types, strict=True)]
             yield pa.StructArray.from_arrays(columns, names=[TARGET, RUN, AT])
 
-    # It counts as it goes: Spark must not call it twice for a row, nor for fewer rows.
+    # It keeps a count: Spark must not call it twice for a row, nor for fewer rows.
     locating = sf.arrow_udf(locate, _TYPE).asNondeterministic()
-    # The hash is asked for so that Spark makes it before, and values stay behind.
+    # The hash is an argument so that Spark computes it before, and values stay in the JVM.
     located = frame.withColumn("placed", locating("key", "partition", "offset", HASH))
     return located.select(*(name for name in frame.columns if name != "key"), "placed.*")
 
 
 class _Cursor:
-    """The runs of one pair of partitions, or of one target; offsets mostly rise, so the last one is tried first."""
+    """The runs of one pair of partitions, or of one target. Offsets mostly increase, so the last run is tried first."""
 
     __slots__ = ("_first", "_known", "_last", "_lasts", "_next", "_number")
 
@@ -97,7 +97,7 @@ class _Cursor:
         self._first, self._last, self._number, self._next = 0, -1, NO_RUN, 0
 
     def step(self, offset: int) -> tuple[int, int]:
-        """The run of an offset, and how far in the target its records would be by now."""
+        """Return the run of an offset, and the target offset of its next record."""
         if not self._first <= offset <= self._last:
             place = bisect_left(self._lasts, offset)
             if place == len(self._known) or self._known[place][0] > offset:
@@ -149,13 +149,14 @@ class _TargetSide:
             cursor.step(offset)[0] if (cursor := self._cursors.get(partition)) is not None else NO_RUN
             for partition, offset in zip(partitions, offsets, strict=True)
         ]
-        # Where a record without a key belongs, its source says. Of a stranger nobody knows: it may stay.
+        # The source determines the partition of a record without a key. A foreign record has none, and counts as
+        # correct.
         sources = [self._sources.get(run, own) for run, own in zip(runs, partitions, strict=True)]
         return self._placer(keys, pa.array(sources, pa.int32())).to_pylist(), runs, list(offsets)
 
 
 class SparkRecounter:
-    """Counts with Spark. It reads the offsets of the runs that are asked for, and no others."""
+    """Counts with Spark. It reads the offsets of the requested runs, and no others."""
 
     def __init__(self, spark: SparkSession, plan: CopyPlan, ends: CopyEnds) -> None:
         self._spark = spark
@@ -164,7 +165,7 @@ class SparkRecounter:
         self._routing = plan.require_accepted()
 
     def recount(self, questions: Sequence[Question]) -> Answers:
-        """Answer them all. Of a run that is gone from the source nothing is found, which is an answer too."""
+        """Answer all questions. The counts of a run that was deleted from the source are zero, which is an answer."""
         cuts = list_cuts(questions)
         if not cuts:
             return {}
@@ -185,7 +186,7 @@ class SparkRecounter:
 
 
 def list_cuts(questions: Iterable[Question]) -> dict[Run, list[int]]:
-    """The offsets that are asked for of each run, in order."""
+    """Return the requested offsets of each run, in order."""
     asked: dict[Run, set[int]] = {}
     for one in questions:
         asked.setdefault(one.run, set()).add(one.source_offset)
@@ -193,7 +194,7 @@ def list_cuts(questions: Iterable[Question]) -> dict[Run, list[int]]:
 
 
 def _build_step(table: RunTable, cuts: Mapping[int, Sequence[int]]) -> Callable[..., Column]:
-    """The run of each record, and behind how many of the offsets asked for it lies."""
+    """Return the run of each record, and the number of requested offsets at or before it."""
 
     def locate(batches: Iterator[Columns]) -> Iterator[pa.Array]:
         place = table.open_source()
@@ -209,7 +210,7 @@ def _build_step(table: RunTable, cuts: Mapping[int, Sequence[int]]) -> Callable[
 
 
 def build_answer(place: int, steps: Mapping[int, int]) -> Recount:
-    """What lies before the nth offset that was asked for of a run, and what does not."""
+    """Return the records before the nth requested offset of a run, and the others."""
     before = sum(total for step, total in steps.items() if step <= place)
     return Recount(before=before, after=sum(steps.values()) - before)
 
@@ -218,7 +219,7 @@ _PARTS = ("key_hash", "value_hash", "headers_hash", "time")
 _PLACES = ("partition", "offset", RUN, AT)
 _WAYS = ("late", "early")
 TOLD = 10_000
-"""Of so many records without an equal it is told what became of them. The rest is only counted."""
+"""How many records without an equal are classified. The rest is only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,7 @@ class Unpaired:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """What a comparison record by record found."""
+    """The result of a comparison record by record."""
 
     findings: tuple[CopyFinding, ...]
     unpaired: Unpaired
@@ -242,7 +243,7 @@ class Matched:
 def match_records(
     source: DataFrame, target: DataFrame, table: RunTable, *, suspects: Sequence[Suspect], examples: int
 ) -> Matched:
-    """Compare the records of suspected runs, and those of no run, on both sides."""
+    """Compare the records of suspect runs, and those without a run, on both sides."""
     numbers = [one.number for one in suspects]
     ours = _number(table.locate_source(_hash(source)), numbers, by=TARGET, order=AT)
     theirs = _number(table.locate_target(_hash(target)), numbers, by="partition", order="offset")
@@ -255,7 +256,7 @@ def match_records(
 
 
 def find_hashes(source: DataFrame, hashes: Iterable[int]) -> list[tuple[int, Coordinates]]:
-    """Where records with these hashes stand in the source."""
+    """Find the records with these hashes in the source."""
     session = source.sparkSession
     asked = session.createDataFrame([(one,) for one in sorted(set(hashes))], "hash long")
     short = source.select("partition", "offset", build_hash().alias("hash"))
@@ -277,7 +278,7 @@ def _hash(frame: DataFrame) -> DataFrame:
 
 
 def _number(located: DataFrame, runs: Sequence[int], *, by: str, order: str) -> DataFrame:
-    """Records that are the same, numbered in order: the nth of one side is the nth of the other."""
+    """Number equal records in order: the nth of one side corresponds to the nth of the other."""
     session = located.sparkSession
     asked = session.createDataFrame([(one,) for one in (*runs, NO_RUN)], f"{RUN} int")
     kept = located.join(sf.broadcast(asked), RUN)
@@ -301,14 +302,14 @@ def _pair(ours: DataFrame, theirs: DataFrame) -> DataFrame:
 
 
 def _compare_order(paired: DataFrame, suspects: Sequence[Suspect], *, examples: int) -> Iterator[CopyFinding]:
-    """Records that are there, but not in their order, or not at their offset."""
+    """Find records that exist, but in another order, or at another offset."""
     ranked = _rank(paired, [one.number for one in suspects if one.is_gone])
     counted = ranked.groupBy("lane").agg(
         *(sf.count_if(way).alias(way) for way in _WAYS),
         *(_first_moved(way).alias(f"moved_{way}") for way in _WAYS),
         *(sf.count_if(sf.col("moved") & ~sf.col(way)).alias(f"count_{way}") for way in _WAYS),
     )
-    # One record that came too early makes all it passed look late, and the other way round: the fewer are to blame.
+    # One record that is too early makes all records it passed look late, and vice versa: the smaller set is reported.
     rows = sorted(counted.collect())
     ways = {row["lane"]: min(_WAYS, key=lambda way: row[way]) for row in rows}
     wrong = {row["lane"]: row[ways[row["lane"]]] for row in rows}
@@ -324,9 +325,9 @@ def _compare_order(paired: DataFrame, suspects: Sequence[Suspect], *, examples: 
 
 
 def _rank(paired: DataFrame, vague: Sequence[int]) -> DataFrame:
-    """Pairs with whether they come too late or too early, and whether they lie elsewhere than the runs say.
+    """Return pairs with whether they are too late or too early, and whether their offset differs from that of the runs.
 
-    The places in runs of which the source has lost records are `vague`: only their order is known.
+    `vague` are runs of which the source has lost records: only the order of their records is known.
     """
     both = paired.where("ours is not null and theirs is not null and ours.at is not null")
     lane = Window.partitionBy("lane").orderBy("theirs.offset")
@@ -360,7 +361,7 @@ def _list_reordered(ranked: DataFrame, ways: Mapping[int, str], *, count: int, e
 
 
 def _read_unpaired(paired: DataFrame, suspects: Sequence[Suspect]) -> Unpaired:
-    # What compaction took from the source has no equal there, and is as it was written.
+    # Records that compaction deleted from the source have no equal there, and are as they were written.
     excused = [one.number for one in suspects if one.is_gone and one.is_told]
     lost = paired.where("theirs is null")
     extra = paired.where("ours is null")
@@ -406,17 +407,17 @@ _LOW = (1 << 32) - 1
 
 
 def scan_source(frame: DataFrame, table: RunTable) -> Scan:
-    """What is left of the source, by the runs that its records must be in."""
+    """Scan the rest of the source, by the expected runs of its records."""
     return _sum(table.locate_source(_shorten(frame)), is_target=False)
 
 
 def scan_target(frame: DataFrame, table: RunTable) -> Scan:
-    """What is in the target, by the runs that lie there."""
+    """Scan the target, by the runs at its offsets."""
     return _sum(table.locate_target(_shorten(frame)), is_target=True)
 
 
 def _shorten(frame: DataFrame) -> DataFrame:
-    """Values and headers stay in the JVM: only their hash goes on."""
+    """Keep values and headers in the JVM: only their hash is passed to Python."""
     return frame.select(
         "partition", "offset", "key", build_hash().alias(HASH), sf.unix_micros("timestamp").alias(_TIME)
     )
@@ -443,7 +444,7 @@ def _sum(located: DataFrame, *, is_target: bool) -> Scan:
 
 
 def _build_sums(name: str) -> tuple[Column, ...]:
-    """The sum in two halves, as a sum of whole hashes overflows; and the xor."""
+    """Return the sum in two halves, because a sum of whole hashes overflows, and the xor."""
     return (
         sf.sum(sf.col(name).bitwiseAND(sf.lit(_LOW))).alias(f"{name}_low"),
         sf.sum(sf.shiftrightunsigned(name, 32)).alias(f"{name}_high"),

@@ -1,4 +1,4 @@
-"""A copy verified by Spark: what its control records say, what the target has, and what is left of the source."""
+"""Verify a copy with Spark: its control records, the target, and the rest of the source."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ from seamark.kafka_sink.options import SinkOptions
 from seamark.spark.sessions import describe_jobs, read_ranges
 from seamark.spark.slices import OffsetRange
 
-# A transaction whose owner died is ended by the brokers at their next look after its time, which is 10 s away at most.
+# The brokers end the transaction of a dead owner at the first check after its timeout, which runs at least every 10 s.
 _SLACK_SECONDS = 30.0
 _KAFKA = "kafka."
-# Settings that both clients have by the same name.
+# Settings that both clients have under the same name.
 _SHARED = ("bootstrap.servers", "client.id", "security.protocol")
 
 
 @dataclass(frozen=True, slots=True)
 class TargetFound:
-    """Where the target begins and ends, for readers of committed records and for all."""
+    """The bounds of the target, with its ends for `read_committed` and `read_uncommitted` consumers."""
 
     begins: Mapping[int, int]
     ends: Mapping[int, int]
@@ -66,7 +66,7 @@ class TargetFound:
 
 
 def read_source(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> SourceLoss:
-    """What the source may have lost by now. A source that is gone, or was made anew, is an error."""
+    """Read what the source may have lost by now. A missing or recreated source is an error."""
     source = ends.find_source_client(plan, options)
     with TopicAdmin(source) as admin:
         check_topic(admin, plan.source, role="source")
@@ -76,7 +76,7 @@ def read_source(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> SourceL
 
 
 def read_target(plan: CopyPlan, options: SinkOptions) -> TargetFound:
-    """Where the target begins and ends. A target that is gone, or was made anew, is an error."""
+    """Read the bounds of the target. A missing or recreated target is an error."""
     target = options.build_settings().reader
     with TopicAdmin(target) as admin:
         check_topic(admin, plan.target, role="target")
@@ -86,16 +86,17 @@ def read_target(plan: CopyPlan, options: SinkOptions) -> TargetFound:
 
 
 def read_control_records(plan: CopyPlan, options: SinkOptions) -> Sequence[ControlRecord]:
-    """Every control record of a plan."""
+    """Read every control record of a plan."""
     settings = options.build_settings()
     patience = settings.transaction_seconds + _SLACK_SECONDS
     return read_records(settings.reader, options.control_topic, job=plan.id, patience_seconds=patience)
 
 
 def build_target_source(plan: CopyPlan, ends: CopyEnds) -> Mapping[str, str]:
-    """The options of Spark's own source for the target: Java's settings, where ours are librdkafka's.
+    """Return the options with which Spark's own source reads the target: Java settings, where ours are librdkafka's.
 
-    In one cluster they are those of the source. In two, plain addresses will do; how to log in is Java's own to say.
+    Within one Kafka cluster they are those of the source. Across two, addresses without a login can be derived; the
+    Java settings of a login have to be given.
     """
     if plan.is_one_cluster:
         return ends.source
@@ -117,7 +118,7 @@ def _read_edge(admin: LogOffsetsAdmin, end: TopicEnd, edge: OffsetSpec) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What to read, and how. `begins` are those of the source; options are of Spark's Kafka source, for each side."""
+    """What to read, and how. `begins` are those of the source; the options are those of Spark's Kafka source."""
 
     spark: SparkSession
     plan: CopyPlan
@@ -127,34 +128,34 @@ class Sides:
     target_options: Mapping[str, str] = field(repr=False)
 
     def read_source(self, ranges: Sequence[OffsetRange]) -> DataFrame | None:
-        """What is left of offsets of the source; None if nothing is."""
+        """Read the remaining records of source offsets; None if there are none."""
         left = clip_ranges(join_ranges(ranges), self.begins, {})
         return self._read(self.plan.source.topic, left, self.source_options)
 
     def read_target(self, ranges: Sequence[OffsetRange]) -> DataFrame | None:
-        """What there is of offsets of the target; None if nothing is."""
+        """Read the records of target offsets; None if there are none."""
         left = clip_ranges(join_ranges(ranges), self.target.begins, self.target.ends)
         return self._read(self.plan.target.topic, left, self.target_options)
 
     def read_whole_target(self) -> DataFrame | None:
-        """All of the target."""
+        """Read the whole target."""
         return self.read_target([OffsetRange(partition, 0, end) for partition, end in self.target.ends.items()])
 
     def _read(self, topic: str, ranges: Sequence[OffsetRange], options: Mapping[str, str]) -> DataFrame | None:
         if not ranges:
             return None
-        # What retention takes while this reads is missed by its count.
+        # Records that retention deletes during this read are missing in its count.
         return read_ranges(self.spark, topic, ranges, options=options, may_be_gone=True)
 
 
 def list_begun(plan: CopyPlan, known: CopyProgress) -> tuple[OffsetRange, ...]:
-    """The offsets of the source that any control record may tell of."""
+    """Return the offsets of the source that control records can describe."""
     begun = {one.claim.part for one in known.records}
     return tuple(part for one in plan.slices if one.id in begun for part in one.ranges)
 
 
 OnStage = Callable[[str], None]
-"""Called before each stage, with what it does."""
+"""Called before each stage, with its description."""
 
 
 def look_closer(
@@ -166,10 +167,10 @@ def look_closer(
     on_stage: OnStage,
     examples: int,
 ) -> tuple[CopyFinding, ...]:
-    """Name the records of what the sums found. Only runs that differ are read again."""
+    """List the records of what the sums found. Only runs that differ are read a second time."""
     everything = sides.read_source(begun)
     if everything is None:
-        # Nothing is left of the source to compare with.
+        # There is nothing left of the source to compare with.
         return judged.findings
     on_stage(f"comparing {len(judged.suspects)} runs record by record")
     runs = [one.run for one in judged.suspects]
@@ -193,7 +194,7 @@ def look_closer(
 
 
 def _settle(judged: SumsComparison, named: Sequence[CopyFinding]) -> tuple[CopyFinding, ...]:
-    """What was named record by record, and what of the sums it leaves unsaid."""
+    """Return the findings of single records, and those of the sums that they don't explain."""
     kinds = {one.kind for one in named}
     vague = {
         Coordinates(one.run.target, one.run.first_target, one.run.last_target)
@@ -211,7 +212,7 @@ def _settle(judged: SumsComparison, named: Sequence[CopyFinding]) -> tuple[CopyF
 
 
 def _list_untold(unpaired: Unpaired) -> Iterator[CopyFinding]:
-    """What is only counted, as there is too much of it."""
+    """Return findings for the records that are only counted, because there are too many of them."""
     untold = {
         "source": unpaired.wanted_count - len(unpaired.wanted),
         "target": unpaired.lying_count - len(unpaired.lying),
@@ -236,14 +237,14 @@ def verify_copy(
     examples: int = EXAMPLES,
     target_source: Mapping[str, str] | None = None,
 ) -> Verification:
-    """Compare a copy with its source. A copy that is wrong is a report, and no error.
+    """Compare a copy with its source. Differences are in the report, and not errors.
 
-    `progress` is what the control records say, if the caller has read them. `target_source` are the options of Spark's
-    Kafka source for the target, where it is in another cluster than the source and needs a login.
+    `progress` is the content of the control records, if the caller has read them. `target_source` are the options of
+    Spark's Kafka source for the target, if it is in another Kafka cluster than the source and needs a login.
 
     Raises:
-        NotFoundError: a topic is gone.
-        RefusedError: a topic was made anew since, or the plan can't be run.
+        NotFoundError: a topic is missing.
+        RefusedError: a topic was recreated since, or the plan can't be run.
     """
     job = _Job(spark, plan, ends, on_stage=on_stage or _ignore, target_source=target_source)
     with describe_jobs(spark, f"seamark verify {plan.target.topic}, copied from {plan.source.topic}"):
@@ -256,7 +257,7 @@ def _ignore(stage: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What was found so far."""
+    """The findings so far."""
 
     findings: tuple[CopyFinding, ...] = ()
     gone: tuple[Gone, ...] = ()
@@ -291,7 +292,7 @@ class _Job:
         try:
             known = progress or read_progress(self._plan.id, self._plan.slices, records)
         except RefusedError as error:
-            # Nobody knows then what should be where: there is nothing to compare with.
+            # Without consistent control records, the expected content of the target is unknown.
             contradiction = CopyFinding(Kind.MISSING_CONTROL, words=f"{error.message}: {error.cause}")
             return self._report(level, _Found((*missing, contradiction)), records=records, examples=examples)
         check_hashes(known.records)
@@ -320,14 +321,14 @@ class _Job:
         )
 
     def _look(self, known: CopyProgress, sides: Sides, *, is_full: bool, examples: int) -> _Found:
-        """Read both topics once, and what differs once more."""
+        """Read both topics once, and the runs that differ a second time."""
         runs = _list_runs(known.records)
         covered = {one.partition: one.end for one in known.cover(self._plan.ranges)}
         table = RunTable(self._routing, tuple(enumerate(runs)), covered=covered)
         begun = list_begun(self._plan, known)
         self._on_stage("reading the source")
         source = {} if (frame := sides.read_source(begun)) is None else scan_source(frame, table)
-        # Asked after it was read: what retention took meanwhile was not seen.
+        # Read after the scan, because the scan doesn't contain what retention deleted during it.
         forgetting = read_source(self._plan, self._ends, self._options)
         self._on_stage("reading the target")
         target = {} if (frame := sides.read_whole_target()) is None else scan_target(frame, table)
@@ -359,7 +360,7 @@ class _Job:
 
 
 def _look_quickly(known: CopyProgress, sides: Sides) -> _Found:
-    """The control records against where the target begins and ends."""
+    """Compare the control records with the bounds of the target."""
     cut = find_cut_runs(_list_runs(known.records), sides.target.begins, sides.target.ends)
     return _Found(tuple(cut), notes=tuple(describe_debris(known.records, sides.target.ends)))
 

@@ -1,4 +1,4 @@
-"""What two scans counted, held against the control records: which runs are whole, and which must be looked into."""
+"""Compare the counts of two scans with the control records: which runs are complete, and which are suspect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMED = 5
 
 
 def find_missing_records(plan: CopyPlan, records: Iterable[ControlRecord]) -> Iterator[CopyFinding]:
-    """The tasks of the plan that have no control record: they have not run, or it was lost."""
+    """Find the tasks of the plan without a control record: they have not run, or it was lost."""
     tasks = {task.number for task in build_tasks(plan.require_accepted())}
     found: dict[str, set[int]] = {}
     for record in records:
@@ -29,7 +29,7 @@ def find_missing_records(plan: CopyPlan, records: Iterable[ControlRecord]) -> It
 
 
 def find_cut_runs(runs: Iterable[Run], begins: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[CopyFinding]:
-    """Runs that lie outside of what the target has."""
+    """Find runs outside the bounds of the target."""
     for run in runs:
         begin, end = begins.get(run.target, 0), ends.get(run.target, 0)
         if run.first_target < begin:
@@ -45,7 +45,7 @@ def find_cut_runs(runs: Iterable[Run], begins: Mapping[int, int], ends: Mapping[
 
 
 def describe_debris(records: Iterable[ControlRecord], ends: Mapping[int, int]) -> Iterator[str]:
-    """What a quick look can't tell: offsets of the target that belong to no run."""
+    """Describe offsets of the target without a run, which a quick verification can't classify."""
     found = find_debris(records, ends=ends)
     if found:
         total = sum(one.size for one in found)
@@ -57,7 +57,7 @@ def describe_debris(records: Iterable[ControlRecord], ends: Mapping[int, int]) -
 
 
 def describe_held(ends: Mapping[int, int], true_ends: Mapping[int, int]) -> Iterator[str]:
-    """Where an open transaction hides what follows."""
+    """Describe where an open transaction hides the records after it."""
     for partition, end in sorted(ends.items()):
         if end < true_ends.get(partition, end):
             yield (
@@ -68,27 +68,27 @@ def describe_held(ends: Mapping[int, int], true_ends: Mapping[int, int]) -> Iter
 
 def _build_missing(run: Run, first: int, last: int, *, words: str) -> CopyFinding:
     where = Coordinates(run.target, first, last)
-    # In the source the records between may be of other runs.
+    # In the source, the offsets between may belong to other runs.
     origin = Coordinates(run.source, run.first_source, run.last_source)
     return CopyFinding(Kind.LOST, source=origin, target=where, count=last - first + 1, words=words)
 
 
-# A task of its own costs more than reading so many records that nobody asked for.
+# A separate task costs more than reading this many extra records.
 _NEAR = 10_000
 
 
 def list_source_ranges(runs: Iterable[Run]) -> list[OffsetRange]:
-    """Where the records of runs come from."""
+    """Return the source offsets of runs."""
     return [OffsetRange(run.source, run.first_source, run.last_source + 1) for run in runs]
 
 
 def list_target_ranges(runs: Iterable[Run]) -> list[OffsetRange]:
-    """Where the records of runs lie."""
+    """Return the target offsets of runs."""
     return [OffsetRange(run.target, run.first_target, run.last_target + 1) for run in runs]
 
 
 def join_ranges(ranges: Iterable[OffsetRange], *, near: int = _NEAR) -> tuple[OffsetRange, ...]:
-    """The same offsets in few ranges, none twice; those that lie near each other become one."""
+    """Join ranges that overlap or are near each other, so that few ranges contain each offset once."""
     joined: list[OffsetRange] = []
     for one in sorted(ranges, key=lambda item: (item.partition, item.begin)):
         if not one.size:
@@ -101,7 +101,7 @@ def join_ranges(ranges: Iterable[OffsetRange], *, near: int = _NEAR) -> tuple[Of
 
 
 def clip_ranges(ranges: Iterable[OffsetRange], begins: Mapping[int, int], ends: Mapping[int, int]) -> list[OffsetRange]:
-    """What of the ranges a topic still has, by where its partitions begin and end."""
+    """Return the part of the ranges that a topic still has, by the bounds of its partitions."""
     kept = []
     for one in ranges:
         begin = max(one.begin, begins.get(one.partition, 0))
@@ -112,18 +112,18 @@ def clip_ranges(ranges: Iterable[OffsetRange], begins: Mapping[int, int], ends: 
 
 
 NO_RUN = -1
-"""The run of a record that no control record tells of."""
+"""The run of a record that no control record describes."""
 
 NOT_YET = -2
-"""The run of a source record that lies where the copy has not come to the end yet."""
+"""The run of a source record that the copy has not reached yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What a scan counted of one run on one side, by offsets of that side.
+    """The counts of one run on one side, by offsets of that side.
 
-    `ordered` is over hashes that hold the place in the target too. `misplaced` are in another partition than their key
-    says, the first of them at `misplaced_at`.
+    `ordered` is computed over hashes that include the target offset. `misplaced` records are in another partition than
+    that of their key, the first of them at `misplaced_at`.
     """
 
     count: int
@@ -142,19 +142,19 @@ Scan = Mapping[tuple[int, int], Sums]
 
 @dataclass(frozen=True, slots=True)
 class SourceLoss:
-    """What a source may have lost since: it is compacted, or its partitions begin here now."""
+    """What a source may have lost since: it is compacted, or its partitions begin at these offsets now."""
 
     is_compacted: bool = False
     begins: Mapping[int, int] = field(default_factory=dict)
 
     def explains(self, run: Run) -> bool:
-        """Whether records of a run may be gone."""
+        """Return whether records of a run may be deleted."""
         return self.is_compacted or self.begins.get(run.source, 0) > run.first_source
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A run to be looked into, record by record. `is_told`: the target has what the control records say."""
+    """A run to compare record by record. `is_told` means that the target has what the control records state."""
 
     number: int
     run: Run
@@ -164,7 +164,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class SumsComparison:
-    """What the sums tell. Records without a run are suspects too, in `source_strays` and `target_strays`."""
+    """The comparison of the sums. Records without a run are suspect, too: `source_strays` and `target_strays`."""
 
     findings: tuple[CopyFinding, ...]
     gone: tuple[Gone, ...]
@@ -174,14 +174,14 @@ class SumsComparison:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing has to be looked into."""
+        """Whether nothing has to be compared record by record."""
         return not (self.suspects or self.source_strays or self.target_strays)
 
 
 def judge_sums(
     runs: Sequence[Run], source: Scan, target: Scan, *, forgetting: SourceLoss, is_ordered: bool
 ) -> SumsComparison:
-    """Hold both scans against the runs of the control records. `is_ordered`: the order counts too."""
+    """Compare both scans with the runs of the control records. `is_ordered` includes the order."""
     findings: list[CopyFinding] = []
     gone: list[Gone] = []
     suspects: list[Suspect] = []
@@ -195,7 +195,7 @@ def judge_sums(
         if not found and not is_gone and is_ordered and ours and theirs and ours.ordered != theirs.ordered:
             found.append(_build_finding(Kind.REORDERED, run, "the records are those of the source, in another order"))
         findings += found
-        # Of what is left of a run the places are not known by counting: its order takes a closer look.
+        # The target offsets of an incomplete run can't be determined by counting: its order has to be compared.
         if found or (is_gone and is_ordered and left):
             suspects.append(Suspect(number, run, is_told=not _judge_target(run, theirs, ours), is_gone=is_gone))
     strays, foreign = _find_strays(source), _find_strays(target)
@@ -204,7 +204,7 @@ def judge_sums(
 
 
 def _judge_target(run: Run, found: Sums | None, ours: Sums | None) -> list[CopyFinding]:
-    """The target against the control record."""
+    """Compare the target with the control record."""
     count = found.count if found else 0
     if count < run.count:
         words = f"{run.count} records were written there, and {count} are there"
@@ -218,7 +218,7 @@ def _judge_target(run: Run, found: Sums | None, ours: Sums | None) -> list[CopyF
 
 
 def _judge_source(run: Run, found: Sums | None) -> list[CopyFinding]:
-    """The source against the control record, where nothing can be gone."""
+    """Compare the source with the control record, if the source can't have lost records."""
     count = found.count if found else 0
     if count < run.count:
         words = f"{run.count} records were written, and the source has {count} there"

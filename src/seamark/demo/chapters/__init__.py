@@ -1,4 +1,4 @@
-"""The chapters, in the order they are played. A later one may build on what an earlier one made, by its `set_up`."""
+"""The chapters, in their order. A later one may build on what an earlier one created, through its `set_up`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter: something breaks past seamark, and is found and mended."""
+"""Chapter: a change outside seamark breaks something; it is found and repaired."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ FLEET = Chapter(
 
 
 def _all_moved(stage: Stage) -> bool:
-    """Whether everything runs, and on the worker that is left."""
+    """Return whether everything runs, and on the remaining worker."""
     left = stage.stack.connect["connect"].urls[0].removeprefix("http://")
     for name in NAMES:
         status = stage.call("GET", f"/connectors/{name}/status")
@@ -94,7 +94,7 @@ def _all_moved(stage: Stage) -> bool:
 
 
 def _is_shared(stage: Stage) -> bool:
-    """Whether each worker has at least one task."""
+    """Return whether each worker has at least one task."""
     listed = stage.call("GET", "/connectors?expand=status") or {}
     busy = {task["worker_id"] for found in listed.values() for task in found["status"]["tasks"]}
     return len(busy) == len(stage.stack.connect["connect"].urls)
@@ -135,7 +135,7 @@ _FAILED = Moment(f"{SINK} had failed", lambda stage: has_failed(stage, SINK))
 
 
 def _misdirect(stage: Stage) -> None:
-    """Somebody with curl and good intentions."""
+    """Change a config with a bare REST call, as a user with curl would."""
     path = f"/connectors/{SINK}/config"
     config = stage.call("GET", path)
     if config is None:
@@ -145,7 +145,7 @@ def _misdirect(stage: Stage) -> None:
 
 
 def _lose_disk(stage: Stage) -> None:
-    """The folder of the sink is away while its task is started anew."""
+    """Remove the folder of the sink while its task is restarted."""
     (stage.folder / "lake").rename(stage.folder / "lake.unmounted")
     path = f"/connectors/{SINK}/restart?includeTasks=true"
     stage.wait_for(Moment("Connect took the restart", lambda stage: stage.call("POST", path) is not None))

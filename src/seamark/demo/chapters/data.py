@@ -1,4 +1,4 @@
-"""Chapter: from a table through a topic into tables of a lake, each row once, and asked there."""
+"""Chapter: copy rows from a table through a topic into Delta tables, each row once, and query them there."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _set_up_lake(stage: Stage) -> None:
 
 
 def _has_read_all(stage: Stage) -> bool:
-    """Whether the source stands at the last row."""
+    """Return whether the source is at the last row."""
     found = stage.call("GET", "/connectors/payment-source/offsets") or {}
     places = [one["offset"].get("incrementing") for one in found.get("offsets", []) if one.get("offset")]
     return PAYMENT_ROWS in places and runs(stage, "payment-source")
@@ -120,7 +120,7 @@ LAKE = Chapter(
 # One visit every ten seconds for two hours.
 VISIT_ROWS = 720
 _VISIT_SECONDS = 10
-# The row of that very moment comes too.
+# The row of exactly that time is included.
 HOUR_ROWS = 3600 // _VISIT_SECONDS + 1
 _VISIT_TABLE = (
     "CREATE TABLE visit (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at timestamptz NOT NULL, page text)"
@@ -154,7 +154,7 @@ def _set_up_rewind(stage: Stage) -> None:
 
 
 def _is_at_the_end(stage: Stage) -> bool:
-    """Whether the source runs and has written the position of the last row."""
+    """Return whether the source runs and has stored the offset of the last row."""
     found = stage.call("GET", "/connectors/visit-source/offsets") or {"offsets": []}
     ids = [entry["offset"]["incrementing"] for entry in found["offsets"] if entry["offset"]]
     return ids == [VISIT_ROWS] and runs(stage, "visit-source")
@@ -225,7 +225,7 @@ for number in range(first, first + count):
     producer.poll(0)
 producer.flush(60)
 '''
-# Spark starts anew for each command, on a machine that the servers keep busy.
+# Spark starts for each command, on a machine that is busy with the servers.
 _SPARK_SECONDS = 120.0
 
 
@@ -330,7 +330,7 @@ connectors:
 
 
 def write_table_files(stage: Stage) -> None:
-    """Write the spec of this chapter and make the bucket."""
+    """Write the spec of this chapter and create the bucket."""
     stage.bucket.mkdir(exist_ok=True)
     (stage.folder / "table").mkdir(exist_ok=True)
     (stage.folder / "table" / "quest.yaml").write_text(_QUEST_SPEC)
@@ -342,12 +342,12 @@ def _set_up_table(stage: Stage) -> None:
 
 
 def _has_arrived(stage: Stage) -> bool:
-    """Whether the bucket holds a line for each row."""
+    """Return whether the bucket has a line for each row."""
     return _count_lines(stage) >= QUEST_ROWS and all(runs(stage, name) for name in ("quest-source", "quest-lake"))
 
 
 def _count_lines(stage: Stage) -> int:
-    # The last line of an object may have no end, so ends can't be counted.
+    # The last line of an object may have no line break, so line breaks can't be counted.
     return sum(len(path.read_bytes().splitlines()) for path in stage.bucket.glob("game-quest*") if path.is_file())
 
 

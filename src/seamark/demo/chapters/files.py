@@ -1,4 +1,4 @@
-"""The folder of files that chapters 2 to 6 live by, and how it comes to run where chapter 2 was not played."""
+"""The spec files that chapters 2 to 6 use, and their apply if chapter 2 was not played."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _APPLIED = "the connectors of config/"
 
 
 def write_files(stage: Stage) -> None:
-    """Write the spec, and what its connectors read and write; nothing where they are there."""
+    """Write the spec, and what its connectors read and write; nothing if it exists."""
     config = stage.folder / "config"
     if config.exists():
         return
@@ -50,7 +50,7 @@ def write_files(stage: Stage) -> None:
 
 
 def write_and_apply(stage: Stage) -> None:
-    """What chapter 2 does, unseen; nothing where it was played."""
+    """Do what chapter 2 does, without output; nothing if it was played."""
     if _APPLIED in stage.done:
         return
     write_files(stage)
@@ -61,25 +61,25 @@ def write_and_apply(stage: Stage) -> None:
 
 
 def make_journal(stage: Stage) -> None:
-    """Make the journal's topics, unseen; nothing where they are there."""
+    """Create the journal's topics, without output; nothing if they exist."""
     if _APPLIED not in stage.done:
         stage.read("seamark init --yes")
 
 
 def mark_applied(stage: Stage) -> bool:
-    """Note that the files run; always true, so that it can stand in a moment."""
+    """Record that the files are applied; always true, so that it can be used as a condition."""
     stage.done.add(_APPLIED)
     return True
 
 
 def runs(stage: Stage, name: str) -> bool:
-    """Whether a connector and at least one task of it run, and nothing of it does anything else."""
+    """Return whether a connector and at least one of its tasks run, and none is in another state."""
     states = stage.find_states(name)
     return len(states) > 1 and set(states) == {"RUNNING"}
 
 
 def has_failed(stage: Stage, name: str) -> bool:
-    """Whether a connector or a task of it has failed."""
+    """Return whether a connector or one of its tasks has failed."""
     return "FAILED" in stage.find_states(name)
 
 

@@ -1,1 +1,1 @@
-"""One module for each kind of server: its files, its command, its sign of being ready."""
+"""One module for each kind of server: its files, its command, its readiness check."""

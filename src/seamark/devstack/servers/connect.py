@@ -30,7 +30,7 @@ def build_cluster(
     full_jit: bool,
     doors: Doors | None = None,
 ) -> tuple[ConnectEndpoint, list[Server]]:
-    """Lay out a Connect cluster's files and say how each worker starts."""
+    """Write a Connect cluster's files and return how each worker starts."""
     copies = str(min(3, len(kafka.bootstrap_servers.split(","))))
     group = f"seamark-{name}"
     shared = _common(kafka, plugins=plugins, version=version) | {
@@ -90,7 +90,7 @@ def build_standalone(
     ports: PortReservation,
     full_jit: bool,
 ) -> tuple[ConnectEndpoint, Server]:
-    """Lay out a standalone worker's files and say how it starts."""
+    """Write a standalone worker's files and return how it starts."""
     offsets_file = folder / "standalone" / "connect.offsets"
     config = _common(kafka, plugins=plugins, version=version) | {"offset.storage.file.filename": str(offsets_file)}
     server = _worker(
@@ -114,7 +114,7 @@ def build_standalone(
 
 
 def _short(cluster: str) -> str:
-    # The first cluster's workers are worker-1, worker-2; others carry their version: 3-5-2-worker-1.
+    # The first Connect cluster's workers are worker-1, worker-2; others have their version: 3-5-2-worker-1.
     tail = cluster.removeprefix("connect").removeprefix("-")
     return f"{tail}-" if tail else ""
 
@@ -132,11 +132,11 @@ def _common(kafka: KafkaEndpoint, *, plugins: PluginFolder, version: str) -> dic
         "plugin.path": str(plugins.folder),
         "config.providers": "file",
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
-        # The sink's consumer must notice a new topic within a test's patience; the default is 5 minutes.
+        # The sink's consumer must detect a new topic within the timeout of a test; the default is 5 minutes.
         "consumer.metadata.max.age.ms": "5000",
     }
     if _parse_minor(version) >= (3, 6) and plugins.has_manifests:
-        # Scanning every class of every jar takes 25-50 s here; reading the manifests takes one.
+        # Scanning every class of every jar takes 25-50 s here; reading the manifests takes 1 s.
         config["plugin.discovery"] = "SERVICE_LOAD"
     return config
 
@@ -182,7 +182,7 @@ def _worker(
         data=data,
         port=port,
         version=version,
-        # A proxied worker reaches the brokers through Toxiproxy alone.
+        # A proxied worker reaches the brokers only through Toxiproxy.
         after=("broker", "toxiproxy"),
         ready_seconds=120,
         is_ready=_has_started,
@@ -190,7 +190,7 @@ def _worker(
 
 
 def _has_started(running: RunningServer) -> bool:
-    """Whether the worker's herder answers.
+    """Return whether the worker's herder responds.
 
     `GET /connectors` is answered, with no connectors, before the worker has read its config topic.
     """

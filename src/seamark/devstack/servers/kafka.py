@@ -1,4 +1,4 @@
-"""Kafka brokers in KRaft mode, each broker and controller at once."""
+"""Kafka brokers in KRaft mode, each a broker and a controller."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from seamark.devstack.servers.toxiproxy import Doors
 from seamark.devstack.stack import KAFKA_VERSION, KafkaEndpoint
 from seamark.errors import DevstackError
 
-# Of servers that live as long as a test, on this machine alone.
+# For servers that run only during a test, on this machine only.
 _USER, _PASSWORD = "operator", "operator-of-a-devstack"
 
 
 def new_cluster_id() -> str:
-    """A random id in Kafka's own form. It does not begin with a dash: tools would take it for an option."""
+    """Return a random ID in Kafka's own format. It does not begin with a dash: tools would parse it as an option."""
     while (found := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return found
@@ -38,7 +38,7 @@ def build_brokers(
     doors: Doors | None = None,
     worker_doors: Doors | None = None,
 ) -> tuple[KafkaEndpoint, list[Server]]:
-    """Lay out the brokers' files, format their storage, and say how each starts."""
+    """Write the brokers' files, format their storage, and return how each starts."""
     cluster_id = new_cluster_id()
     listeners = {node: ports.take() for node in range(1, count + 1)}
     controllers = {node: ports.take() for node in range(1, count + 1)}
@@ -74,7 +74,7 @@ def build_brokers(
 def _open_doors(
     doors: Doors | None, prefix: str, *, nodes: Iterable[int], ports: PortReservation
 ) -> dict[int, tuple[int, int]]:
-    """Return by broker the port that it listens at and the one of the proxy before it; none without `doors`."""
+    """Return by broker its listener port and the port of the proxy before it; none without `doors`."""
     if doors is None:
         return {}
     behind = {node: ports.take() for node in nodes}
@@ -82,7 +82,7 @@ def _open_doors(
 
 
 def _add_listener(config: dict[str, str], name: str, *, port: int, advertised: int) -> dict[str, str]:
-    """One more listener, which clients are told to reach elsewhere."""
+    """Add a listener with another advertised address."""
     return {
         "listeners": f"{config['listeners']},{name}://127.0.0.1:{port}",
         "advertised.listeners": f"{config['advertised.listeners']},{name}://127.0.0.1:{advertised}",
@@ -134,17 +134,18 @@ def _config(node: int, *, port: int, controller: int, voters: str, data: Path, b
         "share.coordinator.state.topic.min.isr": in_sync,
         "group.initial.rebalance.delay.ms": "0",
         "auto.create.topics.enable": "true",
-        # By default no group of the consumer protocol may notice a killed member sooner than after 45 s.
+        # By default no group of the consumer protocol can detect a killed member sooner than after 45 s.
         "group.consumer.min.session.timeout.ms": "6000",
         "group.consumer.min.heartbeat.interval.ms": "1000",
-        # A stopped broker must be noticed within a test's patience; the default of 9 s is a third of most deadlines.
+        # A stopped broker must be detected within the timeout of a test; the default of 9 s is a third of most
+        # deadlines.
         "broker.session.timeout.ms": "6000",
         "broker.heartbeat.interval.ms": "1000",
     }
 
 
 def _authorize(config: dict[str, str], *, port: int) -> dict[str, str]:
-    """What makes a broker ask: a listener with a login, and ACLs. The workers and the brokers come without a name."""
+    """Add a listener with authentication, and ACLs. The workers and the brokers connect without a user."""
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     return {
         "listeners": f"{config['listeners']},LOGIN://127.0.0.1:{port}",
@@ -158,8 +159,8 @@ def _authorize(config: dict[str, str], *, port: int) -> dict[str, str]:
 
 
 def _format(servers: list[Server], *, cluster_id: str, libs: Path) -> None:
-    # Each JVM start costs two seconds of both cores, so one node is formatted and the others get a copy:
-    # the files differ only in the node's and the folder's id.
+    # Each JVM start costs two seconds of both cores, so one node is formatted and the others get a copy: the files
+    # differ only in the node's and the folder's ID.
     first, *others = [server.data for server in servers]
     command = java_command(
         libs, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(first / "broker.properties"), heap="256m"

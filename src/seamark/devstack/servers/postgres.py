@@ -1,4 +1,4 @@
-"""PostgreSQL: an own cluster in the stack's folder, on its own port."""
+"""PostgreSQL: a separate database cluster in the stack's folder, on its own port."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SETTINGS = {
     "max_replication_slots": "10",
     "max_connections": "100",
     "shared_buffers": "128MB",
-    # The data is thrown away with the stack, so no write waits for the disk.
+    # The data is deleted with the stack, so no write waits for the disk.
     "fsync": "off",
     "synchronous_commit": "off",
     "full_page_writes": "off",
@@ -31,7 +31,7 @@ _SETTINGS = {
 
 
 def build_postgres(*, folder: Path, ports: PortReservation) -> tuple[PostgresEndpoint, Server]:
-    """Make a database cluster and say how it starts."""
+    """Create a database cluster and return how it starts."""
     programs = find_programs()
     user = _server_user()
     data = folder / "postgres"
@@ -57,7 +57,7 @@ def build_postgres(*, folder: Path, ports: PortReservation) -> tuple[PostgresEnd
 
 
 def find_programs() -> Path:
-    """The folder with `postgres` and `initdb`: Debian keeps them off the PATH; the newest version wins."""
+    """Return the folder with `postgres` and `initdb`: Debian keeps them off the PATH; the newest version wins."""
     folders = sorted(
         Path("/usr/lib/postgresql").glob("*/bin"),
         key=lambda folder: [int(part) for part in re.findall(r"\d+", str(folder))],
@@ -84,7 +84,7 @@ def _server_user() -> str | None:
 
 
 def _initialise(programs: Path, *, data: Path, user: str | None, password: str) -> None:
-    # The password goes in through a pipe: a file would stay, an argument would show in the process list.
+    # The password is passed through a pipe: a file would stay, an argument would show in the process list.
     reading, writing = os.pipe()
     os.write(writing, password.encode() + b"\n")
     os.close(writing)

@@ -15,7 +15,7 @@ _MODULE = f"github.com/versity/versitygw/cmd/versitygw@v{VERSION}"
 
 
 def read_gateway() -> Path:
-    """The gateway's program, built if the cache has none. Go checks the module against its checksum database."""
+    """Return the gateway's program, built if it is not cached. Go verifies the module with its checksum database."""
     folder = fill(cache_folder() / "bin" / f"versitygw-{VERSION}", _build)
     return folder / "versitygw"
 
@@ -25,7 +25,7 @@ def _build(target: Path) -> None:
 
 
 def build_s3(*, folder: Path, ports: PortReservation, program: Path) -> tuple[S3Endpoint, Server]:
-    """Say how the S3 server starts."""
+    """Return how the S3 server starts."""
     data = folder / "s3"
     buckets = data / "buckets"
     # A bucket is a folder. This one is the lake of the stack's context.

@@ -1,4 +1,4 @@
-"""Spark: a standalone master and workers, from the pyspark wheel. Executors are processes of their own.
+"""Spark: a standalone master and workers, from the pyspark wheel. Executors are separate processes.
 
 An executor ends itself when it loses its worker, so that nothing outlives the stack.
 """
@@ -12,17 +12,17 @@ from pathlib import Path
 from seamark.devstack.java import LOG4J2
 from seamark.devstack.process import PortReservation, Server, answers
 from seamark.devstack.stack import SPARK_VERSION, SparkEndpoint
-from seamark.errors import DevstackError
+from seamark.errors import DevstackError, format_install_hint
 
-# What a worker may hand out: two executors with a core and 512 MB each, and their Python processes.
+# What a worker may allocate: two executors with a core and 512 MB each, and their Python processes.
 _CORES, _MEMORY = 2, "3g"
-# Master and worker keep books; neither touches data.
+# Master and worker only coordinate; neither processes data.
 _DAEMON_MEMORY = "256m"
-_INSTALL = f"pip install 'seamark[spark]' (pyspark {SPARK_VERSION})"
+_INSTALL = f"{format_install_hint('spark')} (pyspark {SPARK_VERSION})"
 
 
 def find_spark() -> Path:
-    """The folder of the installed pyspark, which is Spark's home; the version that the jars are for, or an error."""
+    """Return the folder of the installed pyspark, which is Spark's home. Raises unless its version matches the jars."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise DevstackError("Spark is asked for, and pyspark is not installed", hint=_INSTALL)
@@ -38,7 +38,7 @@ def find_spark() -> Path:
 def build_spark(
     workers: int, *, home: Path, jars: Path, folder: Path, ports: PortReservation, full_jit: bool
 ) -> tuple[SparkEndpoint, list[Server]]:
-    """Say how master and workers start."""
+    """Return how master and workers start."""
     port, page = ports.take(), ports.take()
     url = f"spark://127.0.0.1:{port}"
     config = folder / "spark"
@@ -90,7 +90,7 @@ def _server(
     is_worker = bool(arguments)
     said = "Successfully registered with master" if is_worker else "I have been elected leader"
     listen = ("--host", host, "--port", str(port), "--webui-port", str(page))
-    # The script puts the options together that Spark needs on a new Java, and becomes the JVM itself.
+    # The script assembles the options that Spark needs on a new Java, and becomes the JVM itself.
     script = ("bash", str(home / "bin" / "spark-class"))
     return Server(
         name=name,

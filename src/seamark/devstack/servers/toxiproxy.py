@@ -1,7 +1,7 @@
-"""Toxiproxy before Connect workers or brokers: doors that can be slow, shut, or break off in the middle of an answer.
+"""Toxiproxy before Connect workers or brokers: proxies that can delay, refuse or cut off connections.
 
-Built once by Go into the cache. A worker tells the others the address of its door, so that what a follower hands on
-to the leader goes through one too.
+Built once by Go into the cache. A worker advertises the address of its proxy to the others, so that requests that a
+follower forwards to the leader go through a proxy, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MODULE = f"github.com/Shopify/toxiproxy/v2/cmd/server@v{VERSION}"
 
 
 def read_toxiproxy() -> Path:
-    """Toxiproxy's program, built if the cache has none. Go checks the module against its checksum database."""
+    """Return Toxiproxy's program, built if it is not cached. Go verifies the module with its checksum database."""
     return fill(cache_folder() / "bin" / f"toxiproxy-{VERSION}", _build) / "server"
 
 
@@ -27,20 +27,20 @@ def _build(target: Path) -> None:
 
 
 class Doors:
-    """The doors of one stack: which worker stands behind which port."""
+    """The proxies of one stack: which worker is behind which port."""
 
     def __init__(self, ports: PortReservation) -> None:
         self._ports = ports
         self._doors: dict[str, tuple[int, int]] = {}
 
     def open(self, worker: str, port: int) -> int:
-        """A door for a worker that listens at `port`: the port at which others shall ask it."""
+        """Add a proxy for a worker that listens at `port`; return the port at which others reach it."""
         door = self._ports.take()
         self._doors[worker] = (door, port)
         return door
 
     def build_server(self, *, folder: Path, program: Path) -> tuple[ToxiproxyEndpoint, Server]:
-        """Say how toxiproxy starts, with all doors open."""
+        """Return how toxiproxy starts, with all proxies enabled."""
         data = folder / "toxiproxy"
         data.mkdir()
         proxies = [
@@ -54,7 +54,8 @@ class Doors:
             kind="toxiproxy",
             command=(
                 *(str(program), "-host", "127.0.0.1", "-port", str(port)),
-                # `GET /metrics` counts the bytes of closed connections: a test sees whether its fault met any traffic.
+                # `GET /metrics` counts the bytes of closed connections: a test detects whether its fault affected any
+                # traffic.
                 *("-proxy-metrics", "-config", str(data / "doors.json")),
             ),
             log=folder / "logs" / "toxiproxy.log",

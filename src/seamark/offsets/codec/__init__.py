@@ -1,1 +1,1 @@
-"""The bytes that Connect's offset storage reads and writes."""
+"""Encode and decode the bytes in Connect's offset storage."""

@@ -1,8 +1,9 @@
-"""Keys and values of Connect's offsets, to bytes and back.
+"""Encode and decode the keys and values of Connect's offset records.
 
-A key is `["connector",{partition}]`, a value `{offset}`; no value at all means no offset. Connect looks a position up
-by the bytes of its key. The same partition may be spelled in many ways, of which a task knows one: its own. So bytes
-that were read are kept and written back as they are; `encode_key` is for a partition that has none yet.
+A key is `["connector",{partition}]`, a value is `{offset}`; a record without a value means "no offset". Connect looks
+up an offset by the bytes of its key. One source partition can be encoded in many ways, but a task finds only the
+encoding that it writes itself. Bytes that were read are therefore kept and written back unchanged; `encode_key` is only
+for a partition that has no key yet.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ __all__ = [
 ]
 
 
-# Below this no limit of Jackson's can be passed.
+# Input below this size can't exceed any of Jackson's limits.
 _MOST_BYTES = 50_000
 _TEXT = rb'"[ !#-\[\]-~]*"'
-# No leading zero and no minus zero, and never more than 64 bits.
+# No leading zero, no negative zero, and never more than 64 bits.
 _WHOLE = rb"(?:0|-?[1-9][0-9]{0,17})"
-# Java's way to write a double; Python reads it as the same number, but for a zero below zero.
+# The format in which Java writes a double. Python reads it as the same number, except for negative zero.
 _NUMBER = rb"(?:0|-?[1-9][0-9]{0,17}|(?:0|-?[1-9][0-9]{0,15})\.[0-9]{1,17}(?:E-?[0-9]{1,2})?)"
 _WORDS = rb"|true|false|null"
 
@@ -53,7 +54,7 @@ def _compile_map(number: bytes) -> bytes:
 
 _KEY = re.compile(rb"\[(" + _TEXT + rb"),(" + _compile_map(_WHOLE) + rb")\]")
 _VALUE = re.compile(_compile_map(_NUMBER))
-# Of what is plain already: a field, and its name alone.
+# Applied only to bytes already known to be plain: a field with its value, and a field's name alone.
 FIELD = re.compile(rb'("[^"]*"):("[^"]*"|[^,}]+)')
 _NAME = re.compile(rb'("[^"]*"):(?:"[^"]*"|[^,}]+)')
 
@@ -62,56 +63,58 @@ _scan_plain = json.JSONDecoder().raw_decode
 
 
 def read_plain_map(raw: bytes) -> dict[str, Any] | None:
-    """The fields of a plain map; None where one is there twice."""
+    """Return the fields of a plain map, or None if a field occurs twice."""
     fields: dict[str, Any] = _scan_plain(raw.decode("ascii"))[0]
     return None if has_duplicates(raw) else fields
 
 
 def match_plain_key(raw: bytes | None) -> re.Match[bytes] | None:
-    """The name with its quotes (1) and the partition (2) of a plain key. A field may still be there twice."""
+    """Match a plain key: group 1 is the name with its quotes, group 2 the partition. A field may still occur twice."""
     return None if raw is None or len(raw) > _MOST_BYTES else _KEY.fullmatch(raw)
 
 
 def match_plain_map(raw: bytes) -> re.Match[bytes] | None:
-    """Whether this is a plain map. A field may still be there twice."""
+    """Match a plain map. A field may still occur twice."""
     return None if len(raw) > _MOST_BYTES else _VALUE.fullmatch(raw)
 
 
 def has_duplicates(raw: bytes) -> bool:
-    """Whether a field of a plain map is there twice."""
+    """Return whether a field of a plain map occurs twice."""
     if b',"' not in raw:
         return False
     names = _NAME.findall(raw)
     return len(set(names)) != len(names)
 
 
-# A broker takes 1 MiB unless told otherwise, and Jackson texts of 20 million characters. Nothing that Connect wrote
-# comes near 16 MiB; what does is looked at no further.
+# A broker accepts 1 MiB by default, and Jackson accepts strings of 20 million characters. Nothing that Connect writes
+# comes near 16 MiB; larger values are not parsed.
 MOST_BYTES = 16 * 1024 * 1024
-# Below this size no limit of Jackson's can be passed that Python's reader does not also see.
+# Input below this size can't exceed a limit of Jackson's that Python's parser does not also detect.
 _FAST_BYTES = 50_000
-# Digits that fit into 64 bits whatever they are.
+# Any number with at most this many digits fits into 64 bits.
 _SURE_DIGITS = 18
-# A decimal of this length is far from every limit, and its nearest double is the same for all.
+# A decimal of this length is far below every limit, and every parser rounds it to the same double.
 _SURE_DECIMAL = 100
 
 
 class TooLargeError(Exception):
-    """More bytes than are looked at. It never leaves this package."""
+    """The input has more bytes than are parsed. Raised and caught inside this package only."""
 
 
 class _UnusualError(Exception):
-    """Something on which Python's reader and Jackson may differ."""
+    """The input contains something that Python's parser and Jackson may read differently."""
 
 
 def read_json(raw: bytes) -> tuple[Any, tuple[Anomaly, ...]]:
-    """The value a worker reads from these bytes, None for none, and what it passes over.
+    """Return the value that a worker reads from these bytes (None for no value), and the anomalies that it ignores.
 
-    NotJsonError where the worker would refuse them.
+    Raises:
+        NotJsonError: A worker would reject the bytes.
     """
     if len(raw) > MOST_BYTES:
         raise TooLargeError(f"{len(raw)} bytes")
-    # Escaped surrogates are not for Python: Jackson takes a lone one in a text and refuses it in a name.
+    # Python can't be used for escaped surrogates: Jackson accepts a lone one in a string and rejects it in a field
+    # name.
     if len(raw) <= _FAST_BYTES and b"\\ud" not in raw and b"\\uD" not in raw:
         try:
             text = raw.decode()
@@ -135,7 +138,7 @@ def _read_int(text: str) -> int:
 def _read_float(text: str) -> float:
     if len(text) > _SURE_DECIMAL or "e" in text or "E" in text:
         raise _UnusualError
-    # Java's way over a BigDecimal has no negative zero.
+    # Java converts through BigDecimal, which has no negative zero.
     return float(text) + 0.0
 
 
@@ -150,29 +153,29 @@ def _refuse(_: str) -> Any:
     raise _UnusualError
 
 
-# Space before or behind the value, which Connect never writes, is left to the other reader.
+# Whitespace before or after the value, which Connect never writes, is handled by the slower parser.
 _scan = json.JSONDecoder(
     object_pairs_hook=_read_map, parse_float=_read_float, parse_int=_read_int, parse_constant=_refuse
 ).raw_decode
 
 
 def encode_key(connector: str, partition: OffsetMap | None, *, java: int = DEFAULT_JAVA) -> bytes:
-    """The key a task writes that has this partition with its fields in this order."""
+    """Return the key that a task writes for this partition, with the fields in the given order."""
     return spell_key(connector, partition, java=java)
 
 
 def encode_value(offset: OffsetMap | None, *, java: int = DEFAULT_JAVA) -> bytes | None:
-    """The value a task writes; None, a tombstone, for no offset."""
+    """Return the value that a task writes; None (a tombstone) for no offset."""
     return None if offset is None else spell_map(offset, java=java).encode()
 
 
 def encode_rest_key(connector: str, partition: OffsetMap, *, java: int = DEFAULT_JAVA) -> bytes:
-    """The key the REST API writes and looks for, whatever order it was given: that of a Java HashMap."""
+    """Return the key that the REST API writes and looks up: always in the order of a Java HashMap."""
     return encode_key(connector, as_rest_map(partition), java=java)
 
 
 def as_rest_map(fields: OffsetMap) -> OffsetMap:
-    """A map as the REST API holds it: written and read once by Connect's converter, in the order of a HashMap."""
+    """Return a map as the REST API holds it: converted once by Connect's converter, in the order of a HashMap."""
     try:
         read: OffsetMap = read_json(spell_map(fields, java=DEFAULT_JAVA).encode())[0]
     except NotJsonError as failure:
@@ -181,7 +184,7 @@ def as_rest_map(fields: OffsetMap) -> OffsetMap:
 
 
 def decode_key(raw: bytes | None) -> DecodedKey:
-    """What a worker makes of the key of a record. It never raises."""
+    """Decode the key of a record as a worker does. Never raises."""
     if raw is None:
         return DecodedKey(None, KeyVerdict.NO_KEY, detail="the record has no key")
     plain = match_plain_key(raw)
@@ -199,7 +202,7 @@ def decode_key(raw: bytes | None) -> DecodedKey:
 
 
 def decode_value(raw: bytes | None) -> DecodedValue:
-    """What a worker makes of the value of a record. It never raises."""
+    """Decode the value of a record as a worker does. Never raises."""
     if raw is None:
         return DecodedValue(None, ValueVerdict.TOMBSTONE)
     plain = read_plain_map(raw) if match_plain_map(raw) else None

@@ -1,4 +1,4 @@
-"""What Connect's JsonConverter can't read. Its parser is Jackson, which ends at the end of the first value."""
+"""Detect bytes that Connect's JsonConverter can't read. Its parser, Jackson, stops at the end of the first value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 
 from seamark.kafka.model import WholeRecord
 
-# Connect lets numbers begin with zeros (ALLOW_LEADING_ZEROS_FOR_NUMBERS). Strings are matched to be left alone.
+# Connect accepts leading zeros in numbers (ALLOW_LEADING_ZEROS_FOR_NUMBERS). Strings are matched so that they stay
+# unchanged.
 _LEADING_ZEROS = re.compile(r'(?P<string>"(?:[^"\\]|\\.)*")|(?<![\w.])(?P<sign>-?)0+(?=\d)', re.DOTALL)
 _PRIMITIVES = frozenset({"boolean", "int8", "int16", "int32", "int64", "float", "double", "bytes", "string"})
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
@@ -22,11 +23,11 @@ _NO_JSON = "it is no JSON"
 
 
 class _FaultError(Exception):
-    """What is wrong with a record."""
+    """A fault found in a record."""
 
 
 def find_json_fault(data: bytes | None, *, has_schema: bool) -> str:
-    """Why the converter would refuse these bytes; "" where it would not."""
+    """Return why the converter would reject these bytes; "" if it would accept them."""
     if data is None:
         return ""
     try:
@@ -36,13 +37,14 @@ def find_json_fault(data: bytes | None, *, has_schema: bool) -> str:
     except _FaultError as fault:
         return str(fault)
     except RecursionError:
-        # So deep that Jackson may or may not take it: whoever asks stands still where the task does, or is refused.
+        # The nesting is so deep that Jackson may or may not accept it. The caller either stops where the task stops, or
+        # reports an error.
         return ""
     return ""
 
 
 def _parse(data: bytes) -> Any:
-    """The first value of some bytes; an empty text has none and counts as nothing."""
+    """Parse the first value of some bytes. Empty text has no value and counts as null."""
     try:
         text = data.decode(json.detect_encoding(data))
     except UnicodeDecodeError:
@@ -54,7 +56,7 @@ def _parse(data: bytes) -> Any:
         value, end = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(text)
     except ValueError:
         raise _FaultError(_NO_JSON) from None
-    # What follows the first value is not looked at, but a number or a word must have come to its end.
+    # Jackson ignores what follows the first value, but a number or literal must be complete at this point.
     following = text[end : end + 1]
     is_word = value is None or isinstance(value, bool)
     if is_word and (following.isalnum() or following in ("_", "$")) and following:
@@ -65,7 +67,7 @@ def _parse(data: bytes) -> Any:
 
 
 def _refuse_constant(word: str) -> Any:
-    """NaN and Infinity are Python's, not JSON's."""
+    """Reject NaN and Infinity, which Python accepts although they are not JSON."""
     raise ValueError(word)
 
 
@@ -99,7 +101,7 @@ def _check_schema(schema: Any) -> None:
 
 
 def _check_value(schema: dict[str, Any], value: Any, *, is_inside: bool = False) -> None:
-    """Refuse a value that does not fit. What stands inside of a struct is looked at by Connect once more."""
+    """Raise if a value does not match its schema. Connect validates the fields of a struct a second time."""
     kind, name = schema["type"], schema.get("name")
     if value is None:
         if schema.get("default") is None and not schema.get("optional", False):
@@ -109,7 +111,7 @@ def _check_value(schema: dict[str, Any], value: Any, *, is_inside: bool = False)
     elif kind in _CONTAINERS:
         _CONTAINERS[kind](schema, value, is_inside)
     elif kind in ("string", "bytes"):
-        # Of anything but a text Jackson makes nothing.
+        # Jackson reads any value other than a string as null here.
         if not isinstance(value, str) and is_inside and not schema.get("optional", False):
             raise _FaultError(f"a {kind} that its schema asks for is none")
         if kind == "bytes" and isinstance(value, str):
@@ -125,7 +127,7 @@ def _check_struct(schema: dict[str, Any], value: Any, is_inside: bool) -> None:
 
 
 def _check_array(schema: dict[str, Any], value: Any, is_inside: bool) -> None:
-    # Jackson takes the values of an object for the elements of an array, and of anything else none.
+    # Jackson iterates over the values of an object as array elements, and over no elements for any other type.
     elements = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for one in elements:
         _check_value(schema["items"], one, is_inside=is_inside)
@@ -147,7 +149,7 @@ def _check_map(schema: dict[str, Any], value: Any, is_inside: bool) -> None:
 
 
 def _check_logical(schema: dict[str, Any], value: Any) -> None:
-    """Dates and times are whole numbers; a decimal is a number, or its bytes with a scale."""
+    """Check a logical type: dates and times are integers; a decimal is a number, or bytes with a scale."""
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if schema["name"] != _DECIMAL:
         if not is_whole:
@@ -175,7 +177,7 @@ _SIZES = {"Integer": 4, "Long": 8, "Short": 2, "Float": 4, "Double": 8}
 
 
 class SinkStage(StrEnum):
-    """Where in a sink a record fails, in Connect's words."""
+    """The stage of a sink at which a record fails, by Connect's own names."""
 
     KEY_CONVERTER = "KEY_CONVERTER"
     VALUE_CONVERTER = "VALUE_CONVERTER"
@@ -186,13 +188,13 @@ class SinkStage(StrEnum):
 
     @property
     def is_converter(self) -> bool:
-        """Whether a converter failed."""
+        """Return whether a converter failed."""
         return self in (SinkStage.KEY_CONVERTER, SinkStage.VALUE_CONVERTER, SinkStage.HEADER_CONVERTER)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a record can't be read: by which converter, and what it does not like, without the record's own bytes."""
+    """Why a record can't be read: which converter rejects it and the reason, without the record's own bytes."""
 
     stage: SinkStage
     converter: str
@@ -200,18 +202,18 @@ class Fault:
 
 
 class DoubtError(Exception):
-    """Nobody here can tell whether a converter would take some bytes."""
+    """seamark can't determine whether a converter would accept some bytes."""
 
 
 Find = Callable[[bytes | None], str]
-"""What is wrong with some bytes for one converter; "" where nothing is. Raises DoubtError where nobody can tell."""
+"""Returns what one converter rejects in some bytes; "" for nothing. Raises DoubtError if that can't be determined."""
 
 
 class Decoder:
     """The converters of one sink."""
 
     def __init__(self, config: Mapping[str, str], worker: Mapping[str, str]) -> None:
-        """`config` is the connector's, `worker` what is known of its workers': theirs where it names none."""
+        """Create a decoder from the connector's config; the known worker config has the defaults."""
         self._converters = {
             stage: _find_converter(prefix, config, worker)
             for stage, prefix in (
@@ -222,7 +224,7 @@ class Decoder:
         }
 
     def find_fault(self, record: WholeRecord) -> Fault | None:
-        """Why a record can't be read; None where it can. Raises DoubtError where nobody can tell."""
+        """Return why a record can't be read; None if it can. Raises DoubtError if that can't be determined."""
         for stage, data in (
             (SinkStage.KEY_CONVERTER, [record.key]),
             (SinkStage.VALUE_CONVERTER, [record.value]),
@@ -238,7 +240,7 @@ class Decoder:
 
 
 def _find_converter(prefix: str, config: Mapping[str, str], worker: Mapping[str, str]) -> tuple[str, Find | None]:
-    """The class of a converter and how to tell what it can't read. Its settings are those beside its name."""
+    """Return the class name of a converter and its check for bytes. Its settings share its prefix."""
     source = config if config.get(prefix) else worker
     name = source.get(prefix) or (f"{_PACKAGE}storage.SimpleHeaderConverter" if prefix.startswith("header") else "")
     settings = {key.removeprefix(f"{prefix}."): value for key, value in source.items() if key.startswith(f"{prefix}.")}
@@ -246,7 +248,7 @@ def _find_converter(prefix: str, config: Mapping[str, str], worker: Mapping[str,
 
 
 def _build_find(short: str, settings: Mapping[str, str]) -> Find | None:
-    # A worker takes the short names of its plugins too.
+    # A worker also accepts the short aliases of its plugins.
     word = short.rpartition(".")[2].removesuffix("Converter")
     if "." in short and not short.startswith(("json.", "storage.", "converters.")):
         return None
@@ -255,12 +257,13 @@ def _build_find(short: str, settings: Mapping[str, str]) -> Find | None:
     if word == "Boolean":
         return _find_boolean_fault
     if word == "Json":
-        # A value is JSON with its schema unless somebody says otherwise.
+        # A value is JSON with an embedded schema unless `schemas.enable` is false.
         has_schema = settings.get("schemas.enable", "true").strip().lower() != "false"
         if settings.get("schema.content"):
             return None
         return lambda data: find_json_fault(data, has_schema=has_schema)
-    # These make a text of anything, or leave the bytes alone. Headers that are no JSON become texts too.
+    # These converters turn any bytes into a string or keep them unchanged. Headers that are not JSON also become
+    # strings.
     return _find_nothing if word in ("String", "ByteArray", "SimpleHeader") else None
 
 

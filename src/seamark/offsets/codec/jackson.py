@@ -1,7 +1,7 @@
-"""A JSON reader that accepts and refuses what the Jackson of a Connect worker does (2.21, of Kafka 4.3).
+"""Parse JSON exactly as the Jackson of a Connect worker does (2.21, in Kafka 4.3): same values, same rejections.
 
-It is here for the bytes that Python's own reader sees differently: text after the end, leading zeros, another encoding,
-UTF-8 that is none, numbers that do not fit. It has no recursion, and its limits are Jackson's.
+It handles the bytes that Python's own parser reads differently: trailing text, leading zeros, other encodings, invalid
+UTF-8, numbers out of range. It does not recurse, and it has Jackson's limits.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _REFUSED = b"\xff"
 
 
 class NotJsonError(Exception):
-    """Jackson would refuse these bytes. It never leaves this package: a verdict is made of it."""
+    """Jackson would reject these bytes. Raised and caught inside this package only, which turns it into a verdict."""
 
 
 def find_encoding(data: bytes) -> tuple[str, int]:
-    """The encoding Jackson reads these bytes in, and how many bytes of a mark it skips."""
+    """Return the encoding in which Jackson reads these bytes, and the length of the byte order mark that it skips."""
     head = data[:4]
     if len(head) == 4:
         for mark, encoding in ((b"\0\0\xfe\xff", "utf-32-be"), (b"\xff\xfe\0\0", "utf-32-le")):
@@ -40,7 +40,7 @@ def find_encoding(data: bytes) -> tuple[str, int]:
 
 
 def _find_wide(head: bytes) -> str:
-    # Without a mark, the three zeros beside an ASCII character tell four bytes a character.
+    # Without a byte order mark, three zero bytes next to an ASCII character indicate UTF-32.
     if head[:3] == b"\0\0\0":
         return "utf-32-be"
     if head[1:] == b"\0\0\0":
@@ -51,9 +51,9 @@ def _find_wide(head: bytes) -> str:
 
 
 def recode(data: bytes, encoding: str) -> bytes:
-    """Wide text as UTF-8. What can't be read ends it with a byte that no JSON has."""
+    """Convert UTF-16 or UTF-32 text to UTF-8. Text that can't be read ends with a byte that is invalid in JSON."""
     if encoding.startswith("utf-16"):
-        # Java puts U+FFFD for what it can't read.
+        # Java substitutes U+FFFD for what it can't decode.
         return data.decode(encoding, "replace").encode("utf-8", "surrogatepass")
     try:
         text, tail = data.decode(encoding), b""
@@ -63,7 +63,7 @@ def recode(data: bytes, encoding: str) -> bytes:
 
 
 def decode_units(data: bytes, *, at: int, is_name: bool) -> str:
-    """UTF-8 as leniently as Jackson: overlong forms and code points beyond the last one pass, raw surrogates do not."""
+    """Decode UTF-8 as leniently as Jackson: overlong forms and too large code points pass, not raw surrogates."""
     units: list[int] = []
     index = 0
     while index < len(data):
@@ -88,19 +88,19 @@ def decode_units(data: bytes, *, at: int, is_name: bool) -> str:
 
 def _halve(code: int, *, is_name: bool) -> list[int]:
     rest = code - 0x10000
-    # Two places in Jackson, and they differ for code points that do not exist.
+    # Jackson has two decoders, for names and for values, and they differ for code points that do not exist.
     high = 0xD800 + (rest >> 10) if is_name else 0xD800 | (rest >> 10)
     return [high & 0xFFFF, 0xDC00 | rest & 0x3FF]
 
 
 def join_units(text: str) -> str:
-    """Put the halves of surrogate pairs together, as Java does by having no other form."""
+    """Join the halves of surrogate pairs, as Java's UTF-16 strings do implicitly."""
     if _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
 
 
-# StreamReadConstraints of Jackson: nesting, digits of a number, length of a name.
+# Jackson's StreamReadConstraints: nesting depth, digits of a number, length of a name.
 _MOST_DEPTH = 1000
 _MOST_DIGITS = 1000
 _MOST_NAME = 50_000
@@ -116,7 +116,7 @@ _CLOSING: dict[type, int] = {list: 0x5D, dict: 0x7D}
 
 
 class Scanner:
-    """Reads the first JSON value of some bytes; what comes after it is not looked at."""
+    """Reads the first JSON value of some bytes and ignores what follows."""
 
     def __init__(self, raw: bytes) -> None:
         encoding, skipped = find_encoding(raw)
@@ -130,7 +130,7 @@ class Scanner:
             self.oddities.add(Anomaly.ENCODING)
 
     def read(self) -> Any:
-        """The value; None where there is none. NotJsonError where Jackson would refuse it."""
+        """Return the value, or None if there is none. Raises NotJsonError if Jackson would reject it."""
         if self._peek() == _END:
             return None
         value = self._read_value()
@@ -164,7 +164,7 @@ class Scanner:
         self._at += 1
 
     def _place(self, value: Any, opened: list[Any], names: list[str]) -> Any:
-        """Put a value into what is open, and close what ends behind it."""
+        """Add a value to the innermost open container, and close the containers that end after it."""
         while opened:
             container = opened[-1]
             if isinstance(container, dict):
@@ -256,7 +256,7 @@ class Scanner:
         return chr(int(found[0], 16))
 
     def _read_other_half(self, half: str) -> str:
-        # A text may hold half of a surrogate pair; the name of a field may not.
+        # A string may contain half of a surrogate pair; the name of a field may not.
         if half < "\udc00" and self._data.startswith(b"\\u", self._at):
             self._at += 1
             other = self._read_escape()
@@ -277,10 +277,10 @@ class Scanner:
         if part is None and exponent is None:
             return self._wrap(int(sign + whole))
         power = int(exponent or 0)
-        # A BigDecimal keeps its exponent in 32 bits.
+        # A BigDecimal stores its exponent in 32 bits.
         if not (-(2**31) <= power < 2**31 and -(2**31) <= len(part or b"") - power < 2**31):
             raise self._refuse("an exponent beyond 32 bits")
-        # A BigDecimal has no negative zero; one that is too small for a double becomes it all the same.
+        # A BigDecimal has no negative zero, but a negative number that is too small for a double still becomes one.
         is_zero = not (whole + (part or b"")).strip(b"0")
         return 0.0 if is_zero else float(found[0])
 

@@ -1,7 +1,8 @@
-"""The file of a standalone worker: one Java HashMap of byte arrays, as ObjectOutputStream writes it.
+"""Read and write the offset file of a standalone worker: a Java HashMap of byte arrays, by ObjectOutputStream.
 
-Reading is strict. Java would take a file that was cut off for an empty one and start every connector anew; here it is
-refused, as is anything else that such a map does not need. Nothing in the file is ever run or looked up by its name.
+Reading is strict. Java would read a truncated file as an empty one and restart every connector from the beginning; this
+parser rejects such a file, and everything else that such a map does not need. Nothing in the file is executed, and no
+class is looked up by its name.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ Entry = tuple[bytes | None, bytes | None]
 _MAGIC = b"\xac\xed\x00\x05"
 _OBJECT, _CLASS, _ARRAY, _REFERENCE, _NULL, _BLOCK, _END = b"s", b"r", b"u", b"q", b"p", b"w", b"x"
 _MAP_NAME = b"java.util.HashMap"
-# The map's version of its class, that it writes itself, and its two fields: float loadFactor, int threshold.
+# The serialVersionUID of HashMap, the flag that it writes itself, and its two fields: float loadFactor, int threshold.
 _MAP_CLASS = bytes.fromhex("0507dac1c31660d1") + b"\x03\x00\x02F\x00\x0aloadFactorI\x00\x09threshold" + _END + _NULL
 _HEAD = _MAGIC + _OBJECT + _CLASS + struct.pack(">H", len(_MAP_NAME)) + _MAP_NAME + _MAP_CLASS
 _BYTES_CLASS = _CLASS + b"\x00\x02[B" + bytes.fromhex("acf317f8060854e0") + b"\x02\x00\x00" + _END + _NULL
-# Java numbers what it writes: 7E0000 is the map's class, 7E0001 the map, 7E0002 the class of the first byte array.
+# Java numbers the objects that it writes: 7E0000 is the map's class, 7E0001 the map, 7E0002 the class of the first byte
+# array.
 _BYTES_CLASS_HANDLE = 0x7E0002
 _BYTES_CLASS_AGAIN = _REFERENCE + struct.pack(">I", _BYTES_CLASS_HANDLE)
 _LOAD_FACTOR = 0.75
@@ -45,10 +47,10 @@ _TAGS = {
 
 @dataclass(frozen=True, slots=True)
 class JavaMap:
-    """The map in its own order, which means nothing: Java's byte arrays are ordered by where they lie in memory.
+    """The map in the order of the file. The order has no meaning: Java hashes byte arrays by identity.
 
-    Compare entries, never files. Connect never takes a key out: a forgotten partition keeps its key with no value.
-    `capacity` is the size of Java's table, which a reader does not need.
+    Compare entries, never files. Connect never removes a key: a partition whose offset was deleted keeps its key with
+    no value. `capacity` is the size of Java's table; it is not needed for reading.
     """
 
     entries: tuple[Entry, ...]
@@ -56,10 +58,10 @@ class JavaMap:
 
 
 def write_java_map(entries: Iterable[Entry], *, capacity: int | None = None) -> bytes:
-    """The file Java would write for these entries in this order."""
+    """Return the file that Java would write for these entries in this order."""
     listed = tuple(entries)
     capacity = find_capacity(len(listed)) if capacity is None else capacity
-    # A map into which nothing was put has no table yet, so no threshold of one.
+    # A map that never had an entry has no table, and therefore a threshold of 0.
     threshold = int(capacity * _LOAD_FACTOR) if listed else 0
     parts = [
         _HEAD,
@@ -79,7 +81,7 @@ def write_java_map(entries: Iterable[Entry], *, capacity: int | None = None) -> 
 
 
 def find_capacity(count: int) -> int:
-    """The size of Java's table after so many entries were put into an empty map one by one."""
+    """Return the size of Java's table after adding this many entries one by one to an empty map."""
     capacity = _FIRST_CAPACITY
     while count > capacity * _LOAD_FACTOR:
         capacity *= 2
@@ -87,7 +89,7 @@ def find_capacity(count: int) -> int:
 
 
 def read_java_map(data: bytes, *, name: str = "the offset file") -> JavaMap:
-    """The map in a file. RefusedError names what is wrong and at which byte."""
+    """Parse the map in a file. Raises RefusedError with the problem and the position of the byte."""
     return _Reader(data, name=name).read()
 
 
@@ -108,7 +110,7 @@ class _Reader:
         capacity, count = struct.unpack(">ii", self._take(8, "the size of the map"))
         if not 0 <= capacity <= _MOST_CAPACITY:
             raise self._refuse("the map's capacity is impossible")
-        # Each entry takes two bytes at least: a count beyond that is not worth a loop.
+        # Each entry takes at least two bytes, so a larger count is rejected before the loop.
         if not 0 <= count <= (len(self._data) - self._at) // 2:
             raise self._refuse(f"it announces {count} entries, which can't be in its {len(self._data)} bytes")
         entries = tuple((self._read_item(), self._read_item()) for _ in range(count))
@@ -180,9 +182,9 @@ class _Reader:
 
 
 def change_file(content: bytes | None, changes: Mapping[bytes, bytes | None], *, name: str) -> bytes:
-    """The bytes of a file in which these keys have these values; all others stay as they are.
+    """Return the bytes of a file with the values of these keys changed and all other entries unchanged.
 
-    A key without a value stays in the file, as it does when Connect itself forgets an offset.
+    A key without a value stays in the file, as it does when Connect itself deletes an offset.
     """
     if content is None:
         return write_java_map(changes.items())

@@ -1,4 +1,4 @@
-"""JSON as Connect's own converter writes it, byte for byte."""
+"""Write JSON exactly as Connect's own converter does, byte for byte."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import TypeVar
 
 from seamark.errors import UsageError
 
-# Since 19 Java writes the shortest digits that read back as the same number. Before, it generated digits after Steele
-# and White, and now and then wrote one more than is needed: 9.900000000000001E21 where 19 writes 9.9E21. A worker of
-# Kafka 4 runs on 17 as well as on 21, so both are here.
+# Since Java 19, Double.toString writes the shortest digits that parse as the same number. Earlier versions generate
+# digits by the algorithm of Steele and White and sometimes write one digit more than needed: 9.900000000000001E21,
+# where 19 writes 9.9E21. A worker of Kafka 4 runs on Java 17 as well as on 21, so both algorithms are implemented here.
 
-# The first Java that writes the shortest digits.
+# The first Java version that writes the shortest digits.
 SHORTEST_SINCE = 19
 _MANTISSA_BITS = 53
 _LOWEST_EXPONENT = -1074
-# Java writes the digits plainly from 10^-3 up to below 10^7.
+# Java uses no exponent from 10^-3 up to, but not including, 10^7.
 _PLAIN = range(-2, 8)
 
 
 def spell_double(value: float, *, java: int) -> str:
-    """The text of `Double.toString` in that Java. NaN and the infinities have their names."""
+    """Return the text of `Double.toString` in that Java version. NaN and the infinities are written by their names."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -49,7 +49,7 @@ def _lay_out(digits: str, point: int) -> str:
 def _shortest(value: float) -> tuple[str, int]:
     digits, point = _split(repr(value))
     if len(digits) == 1:
-        # Of the texts with one digit and with two, Java takes the nearest: two digits are never further off.
+        # Java chooses the nearest among the texts with one digit and with two; two digits are never further off.
         digits, point = _split(f"{value:.1e}")
     return digits, point
 
@@ -71,7 +71,7 @@ def _steele_white(value: float) -> tuple[str, int]:
 
 
 def _whole_digits(number: int) -> tuple[str, int]:
-    # Digits that lie below the precision of the double are rounded away, half of them up.
+    # Digits below the precision of the double are rounded away, half up.
     spare_bits = number.bit_length() - 1 - _MANTISSA_BITS
     spare = math.floor((spare_bits - 1) * math.log10(2)) if spare_bits > 1 else 0
     if spare:
@@ -82,7 +82,7 @@ def _whole_digits(number: int) -> tuple[str, int]:
 
 def _free_format(value: float) -> tuple[str, int]:
     bits, shift = _take_apart(value)
-    # rest/scale is the number; margin/scale is how far a text may be off and still read back as it.
+    # rest/scale is the number; margin/scale is how far a text may be off and still parse as the same number.
     rest, scale, margin = bits * 4, 4, 2
     if bits & (bits - 1) == 0:
         margin = 1
@@ -99,7 +99,7 @@ def _free_format(value: float) -> tuple[str, int]:
 
 
 def _guess_point(bits: int, shift: int) -> int:
-    # The tangent of the logarithm at 1.5, which lies above the curve: the guess is right or one too high.
+    # The tangent of the logarithm at 1.5 is above the curve, so the estimate is either right or one too high.
     binary = bits.bit_length() - 1
     logarithm = math.log10(1.5) + (math.ldexp(bits, -binary) - 1.5) / (1.5 * math.log(10))
     return math.floor(logarithm + (binary + shift) * math.log10(2)) + 1
@@ -120,12 +120,12 @@ def _generate(rest: int, scale: int, margin: int, *, point: int) -> tuple[str, i
         digit, rest = divmod(rest * 10, scale)
         margin = _wrap(margin * 10, bits)
         digits.append(digit)
-        # A margin that left the register is wider than what is left of the number.
+        # A margin that overflowed the register is wider than the remaining digits.
         low, high = (rest < margin, _wrap(rest + margin, bits) > scale) if margin > 0 else (True, True)
         if digits == [0] and not high:
             digits, point = [], point - 1
             continue
-        # A number with an exponent has two digits at least.
+        # A number with an exponent has at least two digits.
         least = 1 if point in _PLAIN else 2
         if len(digits) >= least and (low or high):
             break
@@ -138,10 +138,10 @@ def _generate(rest: int, scale: int, margin: int, *, point: int) -> tuple[str, i
 
 
 def _as_in_java(rest: int, scale: int, margin: int, *, point: int) -> tuple[int, int, int, int]:
-    """The same three figures in the size Java has them, and the bits of its register; 0 where none is wide enough.
+    """Return the same three numbers in Java's size, and the bits of its register; 0 bits if no register is wide enough.
 
-    The size matters as one sum may overflow in that register: near 1E25 a number in some hundred is rounded down for
-    that and not up.
+    The size matters because one sum can overflow in that register: near 1E25 about one number in a hundred is therefore
+    rounded down instead of up.
     """
     if point < 1:
         rest, scale, margin = rest * 10, scale * 10, margin * 10
@@ -157,18 +157,18 @@ def _wrap(number: int, bits: int) -> int:
     return (number + half) % (half * 2) - half if bits else number
 
 
-# Connect's REST API reads each partition into a HashMap, so this order decides which bytes it looks for.
+# Connect's REST API reads each partition into a HashMap, so this order decides which key bytes it looks up.
 
 _Value = TypeVar("_Value")
 _FIRST_CAPACITY = 16
-# Up to this many slots a crowded one makes Java double the table before it is three quarters full.
+# Up to this capacity, a crowded slot makes Java double the table before it is three quarters full.
 _CROWDED_CAPACITY = 64
 _CROWDED = 8
 _KEPT_LENGTH = 1000
 
 
 def hash_text(text: str) -> int:
-    """`String.hashCode`, without a sign: over the units of UTF-16."""
+    """Return `String.hashCode` as an unsigned number, computed over UTF-16 code units."""
     code = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -177,14 +177,14 @@ def hash_text(text: str) -> int:
 
 
 def order_names(names: Iterable[str]) -> list[str]:
-    """The names as a HashMap gives them back to which they were added in this order.
+    """Return the names in the iteration order of a HashMap to which they were added in this order.
 
-    From 64 slots on Java turns a slot with more than 8 names into a tree, whose order is not foretold here: such names
-    stay in the order in which they came. That takes 9 names whose hashes end alike.
+    From 64 slots on, Java turns a slot with more than 8 names into a tree. That order is not computed here: such names
+    stay in the order in which they were added. It takes 9 names whose hashes have the same low bits.
     """
     spread = {name: (code := hash_text(name)) ^ code >> 16 for name in names}
     capacity = _find_capacity(list(spread.values()))
-    # Sorting is stable: names of one slot stay as they came, which is how Java chains them.
+    # The sort is stable: names in one slot keep their insertion order, which is how Java chains them.
     return sorted(spread, key=lambda name: spread[name] & (capacity - 1))
 
 
@@ -201,11 +201,11 @@ def _find_capacity(codes: list[int]) -> int:
 
 
 def order_as_hash_map(fields: Mapping[str, _Value]) -> dict[str, _Value]:
-    """The same fields in the order of a HashMap that was filled from this map."""
+    """Return the same fields in the order of a HashMap that was filled from this map."""
     if len(fields) < 2:
         return dict(fields)
     names = tuple(fields)
-    # A hundred thousand partitions share a few sets of names; a hostile name is not kept.
+    # A hundred thousand partitions share a few sets of names, so these are cached; very long (hostile) names are not.
     is_short = sum(map(len, names)) <= _KEPT_LENGTH
     return {name: fields[name] for name in (_order_kept(names) if is_short else order_names(names))}
 
@@ -215,10 +215,10 @@ def _order_kept(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(order_names(names))
 
 
-# What a worker of Kafka 4 needs at least. Another Java matters for a double only.
+# The minimum for a worker of Kafka 4. The Java version only affects values of type double.
 DEFAULT_JAVA = 17
 
-# What a Java map of an offset may hold. Bytes become a text in base64 and stay one when they are read.
+# The values that the Java map of an offset can contain. Bytes are written as base64 text and are read back as text.
 FieldValue = str | int | float | bool | bytes | None
 
 _TO_ESCAPE = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
@@ -227,18 +227,18 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def spell_key(connector: str, partition: Mapping[str, FieldValue] | None, *, java: int) -> bytes:
-    """The key of an offset: a list of the connector's name and the partition."""
+    """Return the key of an offset: a list of the connector's name and the partition."""
     fields = "null" if partition is None else spell_map(partition, java=java)
     return f"[{spell_text(connector)},{fields}]".encode()
 
 
 def spell_map(fields: Mapping[str, FieldValue], *, java: int) -> str:
-    """A map as a JSON object: its fields in its order, without spaces."""
+    """Return a map as a JSON object: its fields in the given order, without spaces."""
     return "{" + ",".join(f"{spell_text(name)}:{_spell_field(name, fields[name], java=java)}" for name in fields) + "}"
 
 
 def spell_text(text: str) -> str:
-    """A text as a JSON string. Everything is left as it is that Jackson leaves."""
+    """Return text as a JSON string, escaping only what Jackson escapes."""
     if not isinstance(text, str):
         raise UsageError(f"{text!r} is no text", cause="Connect takes texts only as the names of fields")
     return f'"{_TO_ESCAPE.sub(_escape, text)}"'
@@ -248,7 +248,7 @@ def _escape(found: re.Match[str]) -> str:
     character = found[0]
     if character in _SHORT:
         return _SHORT[character]
-    # Jackson writes each half of a surrogate pair on its own.
+    # Jackson escapes each half of a surrogate pair separately.
     units = character.encode("utf-16-be", "surrogatepass").hex().upper()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
@@ -264,9 +264,9 @@ def _spell_field(name: str, value: FieldValue, *, java: int) -> str:
         return f'"{base64.b64encode(value).decode()}"'
     if isinstance(value, float):
         text = spell_double(value, java=java)
-        # JSON has no word for them: Jackson makes a text of each.
+        # JSON has no literal for NaN and the infinities: Jackson writes them as strings.
         return text if math.isfinite(value) else f'"{text}"'
-    # The type says so, but maps come from files and answers.
+    # The type annotation excludes other values, but the maps come from files and responses.
     is_number = isinstance(value, int)
     if is_number and _LEAST <= value <= _MOST:
         return str(value)

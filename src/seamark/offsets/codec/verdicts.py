@@ -1,4 +1,4 @@
-"""What a record of an offsets topic is, said without raising."""
+"""Results of decoding a record of an offsets topic, reported as values instead of exceptions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from seamark.offsets.codec.spelling import DEFAULT_JAVA, SHORTEST_SINCE, order_a
 
 
 class KeyVerdict(StrEnum):
-    """What a worker makes of a key. Only a GOOD one is ever found by a task or answered by the REST API."""
+    """How a worker reads a key. A task or the REST API finds only keys with the verdict GOOD."""
 
     GOOD = "good"
     NO_KEY = "no-key"
@@ -25,10 +25,10 @@ class KeyVerdict(StrEnum):
 
 
 class ValueVerdict(StrEnum):
-    """What a worker makes of a value.
+    """How a worker reads a value.
 
-    GOOD: an offset. TOMBSTONE: the record has no value; the partition is forgotten. NULL: the value is there and says
-    nothing; the partition is listed, with nothing. The others are listed nowhere, and a task gets nothing.
+    GOOD: an offset. TOMBSTONE: the record has no value, so the partition has no offset. NULL: the value is JSON null;
+    REST lists the partition without an offset. All other values are not listed, and a task gets no offset.
     """
 
     GOOD = "good"
@@ -41,23 +41,23 @@ class ValueVerdict(StrEnum):
 
 
 class Anomaly(StrEnum):
-    """What a worker ignores without a message, and an operator should know."""
+    """Something that a worker ignores silently and that an operator needs to know."""
 
     TRAILING = "trailing"
-    """Something stands behind the end of the JSON."""
+    """Text follows the end of the JSON."""
     DUPLICATE = "duplicate"
-    """A field stands there twice; the last one counts."""
+    """A field occurs twice; the last one is used."""
     WRAPPED = "wrapped"
-    """A whole number beyond 64 bits became another one."""
+    """An integer beyond 64 bits overflowed to another number."""
     ENCODING = "encoding"
     """The text is not plain UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedKey:
-    """The key of a record. `raw` is what is compared, looked up and written back; never a new spelling of it.
+    """The key of a record. `raw` is compared, looked up and written back unchanged; it is never encoded again.
 
-    `key` is there when the verdict is GOOD. `connector` is there also where only the partition is wrong.
+    `key` is set if the verdict is GOOD. `connector` is also set if only the partition is invalid.
     """
 
     raw: bytes | None
@@ -69,9 +69,10 @@ class DecodedKey:
 
     @property
     def is_rest_spelling(self) -> bool:
-        """Whether the REST API looks for these very bytes; where it does not, GET answers `null`.
+        """Return whether the REST API looks up exactly these bytes; if not, GET returns `null` for the partition.
 
-        Nobody knows the worker's Java: a double in the spelling of either is taken. It is worked out at each call.
+        The worker's Java version is unknown, so a double in the format of either algorithm is accepted. Computed on
+        each call.
         """
         if self.key is None:
             return False
@@ -82,7 +83,7 @@ class DecodedKey:
 
 @dataclass(frozen=True, slots=True)
 class DecodedValue:
-    """The value of a record. `offset` is there when the verdict is GOOD."""
+    """The value of a record. `offset` is set if the verdict is GOOD."""
 
     raw: bytes | None
     verdict: ValueVerdict

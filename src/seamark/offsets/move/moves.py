@@ -1,4 +1,4 @@
-"""Moving the offsets of any owner: each verb gives a plan and changes nothing."""
+"""Plan moves of offsets for any kind of owner: each method returns a plan and changes nothing."""
 
 from __future__ import annotations
 
@@ -13,23 +13,21 @@ from seamark.connect.model import Connector
 from seamark.core.offsets import Offset, spell_identity
 from seamark.core.readings import fan_out
 from seamark.core.refs import ConnectorType, is_group_owner, parse_owner, read_group_name
-from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
+from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
+from seamark.offsets.model import DEFAULT_SAFETY, SafetyOptions
 from seamark.offsets.move.sources import ExportedTopicIds, build_left_notes, read_orphaned_offsets
 from seamark.offsets.move.targets import (
     Move,
     OwnerFile,
     SinkTargets,
     SourceTargets,
-    find_commits,
     find_named,
-    is_chosen,
-    parse_spots,
 )
 from seamark.offsets.port import SNAPSHOTS
 from seamark.offsets.read.export import read_saved
 from seamark.offsets.semantics.arithmetic import rewrite_partition
+from seamark.offsets.semantics.sinks import find_commits, is_chosen, parse_spots
 from seamark.offsets.write.plans import merge, plan_write
-from seamark.offsets.write.preview import DEFAULT_SAFETY, SafetyOptions
 from seamark.offsets.write.rights import SharedGroups, read_shared
 
 if TYPE_CHECKING:
@@ -38,14 +36,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OffsetMoves:
-    """The verbs that move offsets, for one plan. `fleet.offsets` has them by the same names."""
+    """The methods that move offsets, for one plan. `fleet.offsets` has methods of the same names."""
 
     deps: OffsetDependencies
 
     def move(
         self, owner: str, move: Move, *, partitions: Sequence[str] = (), safety: SafetyOptions = DEFAULT_SAFETY
     ) -> PlannedChange:
-        """Plan another place for an owner. `as_of` is planned by `RestorePlanner`."""
+        """Plan new offsets for an owner. `RestorePlanner` plans `as_of`."""
         if is_group_owner(owner):
             return self._move_group(owner, move, partitions)
         connector = self.deps.connectors.one(owner)
@@ -61,7 +59,7 @@ class OffsetMoves:
     def forget(
         self, owner: str, *, partitions: Sequence[str] = (), safety: SafetyOptions = DEFAULT_SAFETY
     ) -> PlannedChange:
-        """Plan that an owner forgets its offsets, or those of some partitions."""
+        """Plan to delete the offsets of an owner, or those of some partitions."""
         if is_group_owner(owner):
             name = read_group_name(owner)
             return (
@@ -79,15 +77,15 @@ class OffsetMoves:
     def restore(
         self, path: Path, *, owners: Sequence[str] = (), safety: SafetyOptions = DEFAULT_SAFETY
     ) -> PlannedChange:
-        """Plan that owners stand where a file says: an export, or the bare JSON of `connect-offsets`."""
+        """Plan to set owners to the offsets in a file: an export, or the bare JSON of `connect-offsets`."""
         side, topics = read_saved(path)
         named = [find_named(side, owner, path=path) for owner in owners]
         chosen = {owner: side[owner] for owner in (named or side) if side[owner]}
         if not chosen:
             raise UsageError(f"{path} holds no offsets")
-        # A connector's name is what stands after its cluster's.
+        # A connector's name is the part after the name of its Connect cluster.
         self.deps.world.use(SNAPSHOTS).expect(parse_owner(owner).name for owner in chosen)
-        # Read once for all, where a sink is among them.
+        # Read once for all owners, if a sink is among them.
         shared = None if all(is_group_owner(owner) for owner in chosen) else read_shared(self.deps.clusters)
         restore = partial(self._restore_one, safety=safety, shared=shared, saved=self._open_saved(topics))
         answers = fan_out({owner: partial(restore, owner, held) for owner, held in chosen.items()})
@@ -97,13 +95,16 @@ class OffsetMoves:
             raise RefusedError(
                 f"{len(answers.failures)} of {len(chosen)} owners in {path} can't be given their offsets; "
                 "nothing was changed",
-                cause="; ".join(_say_failure(owner, error) for owner, error in answers.failures.items()),
+                cause="; ".join(
+                    f"{owner}: {error.message} ({error.cause})" if error.cause else f"{owner}: {error.message}"
+                    for owner, error in answers.failures.items()
+                ),
                 hint="name those that shall have them: seamark offsets import FILE OWNER…",
             )
         return merge(f"import offsets from {path.name}", [answers.results[owner] for owner in chosen])
 
     def copy(self, source: str, target: str, *, safety: SafetyOptions = DEFAULT_SAFETY) -> PlannedChange:
-        """Plan that one owner stands where another stands, or stood. Keys are rewritten as the other one names them."""
+        """Plan to set one owner to the offsets of another, existing or deleted. Keys get the target's names."""
         offsets, origin, left = self._read_source(source)
         title = f"copy offsets of {source} to {target}"
         if is_group_owner(target):
@@ -122,7 +123,7 @@ class OffsetMoves:
         return plan_write(self.deps, connector, offsets, title=title, safety=safety, notes=notes)
 
     def relocate(self, owner: str, topic: str | None, *, safety: SafetyOptions = DEFAULT_SAFETY) -> PlannedChange:
-        """Plan that a source keeps its offsets in a topic of its own; None is the one of its workers."""
+        """Plan to store the offsets of a source in its own topic; None stands for the topic of its workers."""
         if is_group_owner(owner):
             raise UnsupportedError(f"{owner} has no offsets topic", cause="the group coordinator keeps its offsets")
         return self.deps.open_relocations(self.deps).plan(self.deps.connectors.one(owner), topic, safety=safety)
@@ -170,7 +171,7 @@ class OffsetMoves:
         )
 
     def _read_source(self, source: str) -> tuple[tuple[Offset, ...], Connector | None, tuple[str, ...]]:
-        """What an owner holds, the connector that it is, None for a group; and what to say of one that is gone."""
+        """Return an owner's offsets, its connector (None for a group), and notes if it no longer exists."""
         connector = None
         if is_group_owner(source):
             reading = self.deps.world.stores.find_group(read_group_name(source)).read()
@@ -179,17 +180,16 @@ class OffsetMoves:
             try:
                 connector = self.deps.connectors.one(source)
             except NotFoundError as missing:
-                return self._read_left(source, missing), None, build_left_notes(source)
+                deps = self.deps
+                left = read_orphaned_offsets(
+                    source, missing, connectors=deps.connectors, clusters=deps.clusters, stores=deps.world.stores
+                )
+                return left, None, build_left_notes(source)
             held = self.deps.open_snapshot(connector).read_all()
             offsets = tuple(Offset(found.partition, found.offset) for found in held if found.offset is not None)
         if not offsets:
             raise NotFoundError(f"{source} holds no offsets", hint="seamark offsets show OWNER shows what one holds")
         return offsets, connector, ()
-
-    def _read_left(self, source: str, missing: NotFoundError) -> tuple[Offset, ...]:
-        return read_orphaned_offsets(
-            source, missing, connectors=self.deps.connectors, clusters=self.deps.clusters, stores=self.deps.world.stores
-        )
 
     def _refuse_family(self, source: str, origin: Connector | None, target: Connector) -> None:
         theirs = None if origin is None else self.deps.open_snapshot(origin).meaning
@@ -220,12 +220,8 @@ class OffsetMoves:
         return SourceTargets(connector.owner, meaning=snapshot.meaning, held=snapshot.read_all())
 
 
-def _say_failure(owner: str, error: SeamarkError) -> str:
-    return f"{owner}: {error.message} ({error.cause})" if error.cause else f"{owner}: {error.message}"
-
-
 def _read_group_file(path: Path, owner: str) -> OwnerFile | None:
-    """What an export says of a group; None for the lines of kafka-consumer-groups."""
+    """Read the offsets of a group from an export; None for the output of kafka-consumer-groups."""
     try:
         with path.expanduser().open("rb") as file:
             is_json = file.read(1024).lstrip().startswith(b"{")

@@ -1,4 +1,4 @@
-"""A file that speaks of a topic which was made anew since: the same numbers mean other records there."""
+"""Read offsets of deleted connectors, and reject files of recreated topics, where offsets mean other records."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 def read_orphaned_offsets(
     owner: str, missing: NotFoundError, *, connectors: Connectors, clusters: Clusters, stores: OffsetStores
 ) -> tuple[Offset, ...]:
-    """The offsets of a connector that no cluster has any more, from the store of its workers.
+    """Read the offsets of a connector that no longer exists from the store of its workers.
 
     Raises:
-        NotFoundError: it has left nothing; `missing` says that it is not there.
-        UsageError: a name without a cluster has left offsets in several stores.
-        RefusedError: several records leave it open where it stood.
+        NotFoundError: The connector left no offsets; `missing` states that it does not exist.
+        UsageError: The name has no Connect cluster, and there are offsets in several stores.
+        RefusedError: Several records leave the offset ambiguous.
     """
     cluster, name = connectors.split_owner(owner)
-    # Clusters may share a topic: it is read once.
+    # Connect clusters may share a topic; it is read once.
     found: dict[str, StoreReading] = {}
     for where in (cluster,) if cluster is not None else clusters.names:
         reading = stores.find_workers(where).read([name])
@@ -54,7 +54,7 @@ def read_orphaned_offsets(
 
 
 def build_left_notes(owner: str) -> tuple[str, ...]:
-    """What the reader of a plan must know of it."""
+    """Return the notes that a plan shows about such an owner."""
     return (
         f"{owner} is gone: its offsets were left behind, and nobody can tell of which class it was",
         f"what it has left stays there: seamark offsets purge {owner} takes it away",
@@ -62,13 +62,13 @@ def build_left_notes(owner: str) -> tuple[str, ...]:
 
 
 class ExportedTopicIds:
-    """The ids that topics had when a file was written, held against those that they have now.
+    """The IDs that topics had when a file was written, compared with their current IDs.
 
-    Every verb that takes positions out of a file asks it. All topics are read at once, when the first is asked about.
+    Every command that takes offsets from a file uses this check. All topics are read at once, on the first call.
     """
 
     def __init__(self, ids: Mapping[str, str] | None, *, kafka: Callable[[], BrokerPort] | None) -> None:
-        """Without `kafka` there are no brokers to ask. Without `ids` the file is none that tells them."""
+        """Create the check. `kafka` is None without brokers, `ids` is None if the file format has no topic IDs."""
         self._is_telling = ids is not None
         self._ids = ids or {}
         self._kafka = kafka
@@ -76,9 +76,9 @@ class ExportedTopicIds:
         self._mutex = threading.Lock()
 
     def refuse_other(self, owner: str, offsets: Sequence[Offset], connector: Connector | None = None) -> list[str]:
-        """Refuse positions in other topics than the file's. Gives what the reader of a plan must know.
+        """Raise if offsets are in other topics than the file's. Returns the notes that a plan shows.
 
-        A topic that is gone is told elsewhere. A consumer group has no connector.
+        A topic that no longer exists is reported elsewhere. A consumer group has no connector.
         """
         spots = (find_spot(one.partition) for one in offsets if one.offset is not None)
         stood = sorted({spot[0] for spot in spots if spot is not None})

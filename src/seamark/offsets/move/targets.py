@@ -1,4 +1,4 @@
-"""Where an owner shall stand: what somebody said, and the offsets that it comes to."""
+"""Compute the target offsets of a move from what the user requested."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from seamark.core.offsets import Offset, OffsetMap, spell_identity
 from seamark.core.refs import CONNECTOR, parse_owner
 from seamark.core.time import parse_duration
-from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
+from seamark.errors import NotFoundError, SeamarkError, UnsupportedError, UsageError
 from seamark.groups.targets import (
     OFFSET,
     PARTITION,
     TOPIC,
-    Chosen,
     Where,
     build_partition,
-    parse_topic,
     parse_where,
     read_spots,
     read_targets,
@@ -33,29 +31,38 @@ from seamark.offsets.model import CurrentOffset
 from seamark.offsets.read.export import Side, read_saved
 from seamark.offsets.read.export_file import parse_bare_export, read_json_file
 from seamark.offsets.semantics import OffsetSemantics
-from seamark.offsets.semantics.arithmetic import MoveKind, Mover, find_fallback_partitions, find_mover
-from seamark.offsets.semantics.sinks import find_spot, read_number
+from seamark.offsets.semantics.arithmetic import (
+    MoveKind,
+    Mover,
+    find_fallback_partitions,
+    find_mover,
+    is_named,
+    pick_partitions,
+)
+from seamark.offsets.semantics.fields import parse_map
+from seamark.offsets.semantics.sinks import find_spot, is_chosen, parse_spots, read_number
+from seamark.offsets.write.plans import clamp_offsets
 
 if TYPE_CHECKING:
-    from seamark.kafka.api import BrokerPort, BrokersPort
+    from seamark.kafka.api import BrokersPort
 
 
 _ALWAYS = ("--to JSON", "--to beginning", "--as-of TIME", "--from FILE")
 
 
 class NamedOffset(StrEnum):
-    """Places that have a name. The edges of a log are for sinks alone."""
+    """Targets that have a name. Only sinks can use the ends of the log."""
 
     BEGINNING = "beginning"
 
 
 Place = NamedOffset | int | datetime | OffsetMap
-"""What `--to` says, for a source."""
+"""A value of `--to` for a source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Where an owner shall stand, as somebody said it: in exactly one of these ways."""
+    """The requested target of an owner: exactly one of these fields is set."""
 
     to: str | int | datetime | OffsetMap | None = None
     back: float | str | timedelta | None = None
@@ -71,7 +78,7 @@ class Move:
 
     @property
     def words(self) -> str:
-        """The move for the title of a plan."""
+        """Return the move as text for the title of a plan."""
         if self.to is not None:
             return f"to {json.dumps(self.to) if isinstance(self.to, Mapping) else self.to}"
         if self.back is not None:
@@ -82,7 +89,7 @@ class Move:
 
 
 def parse_place(value: str | int | datetime | OffsetMap) -> Place:
-    """`beginning`, a JSON map, a number, or a time in ISO 8601; without a zone it is UTC."""
+    """Parse `beginning`, a JSON map, a number, or an ISO 8601 time; a time without a zone is UTC."""
     if isinstance(value, Mapping | int):
         return value
     if isinstance(value, datetime):
@@ -97,19 +104,8 @@ def parse_place(value: str | int | datetime | OffsetMap) -> Place:
     return parse_time(text)
 
 
-def parse_map(text: str) -> OffsetMap:
-    """A partition or an offset as JSON."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise UsageError(f"{text} is no JSON map", hint='such as {"position": 120}, in single quotes for the shell')
-    return found
-
-
 def parse_time(value: str | datetime) -> datetime:
-    """A moment; without a zone it is UTC."""
+    """Parse a point in time; without a zone it is UTC."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
@@ -120,7 +116,7 @@ def parse_time(value: str | datetime) -> datetime:
 
 
 def parse_length(back: float | str | timedelta) -> float:
-    """Seconds of a length of time."""
+    """Return a duration in seconds."""
     if isinstance(back, timedelta):
         return back.total_seconds()
     try:
@@ -131,14 +127,14 @@ def parse_length(back: float | str | timedelta) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OwnerFile:
-    """What a file says of one owner, and the ids of its topics; None for a file that never has them."""
+    """The offsets of one owner in a file, and the IDs of their topics; None if the file format has no IDs."""
 
     offsets: tuple[Offset, ...]
     topics: Mapping[str, str] | None = None
 
 
 def read_owner_file(path: Path, *, owner: str) -> OwnerFile:
-    """What a file says of one connector: an export, the bare JSON of `connect-offsets`, or REST's."""
+    """Read the offsets of one connector from a file: an export, the bare JSON of `connect-offsets`, or that of REST."""
     body = read_json_file(path)
     if isinstance(body, dict) and set(body) == {"offsets"}:
         return OwnerFile(parse_bare_export({owner: body["offsets"]}, name=str(path))[0].offsets)
@@ -155,7 +151,7 @@ def read_owner_file(path: Path, *, owner: str) -> OwnerFile:
 
 
 def _find_elsewhere(side: Side, name: str) -> list[str]:
-    """The owner of that name in another Connect cluster, as a connector that moved has it; of several nobody."""
+    """Return the owner of that name in another Connect cluster, as for a moved connector; none if there are several."""
     found = [
         owner for owner in side if (ref := parse_owner(owner)).kind == CONNECTOR and ref.cluster and ref.name == name
     ]
@@ -163,7 +159,7 @@ def _find_elsewhere(side: Side, name: str) -> list[str]:
 
 
 def find_named(side: Side, owner: str, *, path: Path) -> str:
-    """The owner in a file that somebody names: as it stands there, or by the bare name of a connector."""
+    """Return the owner in a file by its full name, or by the bare name of a connector."""
     if owner in side:
         return owner
     found = sorted(
@@ -177,7 +173,7 @@ def find_named(side: Side, owner: str, *, path: Path) -> str:
 
 
 class SourceTargets:
-    """The offsets that a move of one source comes to."""
+    """Computes the target offsets of one source."""
 
     def __init__(self, owner: str, *, meaning: OffsetSemantics, held: Sequence[CurrentOffset]) -> None:
         self._owner = owner
@@ -185,49 +181,28 @@ class SourceTargets:
         self._held = tuple(found for found in held if found.offset is not None or found.ambiguity)
         self._mover: Mover = find_mover(meaning)
 
-    def pick(self, names: Sequence[str], *, new: bool = False) -> tuple[OffsetMap, ...]:
-        """The partitions that were meant; all of them without names. With `new` a whole map may name one of its own."""
-        held = [found.partition for found in self._held]
-        if not names:
-            if held:
-                return tuple(held)
-            raise NotFoundError(
-                f"{self._owner} holds no offsets",
-                hint="""give it one: --partition '{…}' --to '{…}', as its documentation spells them""",
-            )
-        picked: dict[str, OffsetMap] = {}
-        for name in names:
-            found = [one for one in held if self._matches(one, name)]
-            if not found and new and name.startswith("{"):
-                found = [parse_map(name)]
-            if not found:
-                known = ", ".join(self._meaning.describe(one, None)[0] for one in held[:5])
-                raise NotFoundError(f"{self._owner} has no partition {name}", cause=f"it has {known or 'none'}")
-            picked |= {spell_identity(one): one for one in found}
-        return tuple(picked.values())
-
     def forget(self, names: Sequence[str]) -> tuple[Offset, ...]:
-        """Nothing for these partitions, nor for those that would speak in their place."""
+        """Return the partitions, and those the task would use in their place, each without an offset."""
         held = [found.partition for found in self._held]
         if not held and not names:
-            # It is so already, which is no error: as Connect sees it too.
+            # Without a stored offset there is nothing to delete. That is not an error, as in Connect.
             return ()
         gone: dict[str, OffsetMap] = {}
-        for one in self.pick(names):
+        for one in self._pick(names):
             gone |= {
                 spell_identity(other): other for other in (one, *find_fallback_partitions(self._meaning, one, held))
             }
         return tuple(Offset(one, None) for one in gone.values())
 
     def move(self, move: Move, names: Sequence[str]) -> tuple[Offset, ...]:
-        """The offsets of one move. `as_of` is not decided here: see `fleet/moment`."""
+        """Return the offsets of one move. `as_of` is not handled here: see `offsets/restore`."""
         if move.source is not None:
             return self._take(read_owner_file(move.source, owner=self._owner).offsets, names, what=str(move.source))
         place = None if move.to is None else parse_place(move.to)
         if place is NamedOffset.BEGINNING:
             return self.forget(names)
         if isinstance(place, Mapping):
-            return (Offset(self._require_one(self.pick(names, new=True)), place),)
+            return (Offset(self._require_one(self._pick(names, new=True)), place),)
         live = self._find_live(names)
         if isinstance(place, int):
             self._require(MoveKind.NUMBER)
@@ -235,7 +210,7 @@ class SourceTargets:
         return tuple(self._compute(found, move, place) for found in live)
 
     def _compute(self, held: CurrentOffset, move: Move, place: Place | None) -> Offset:
-        """A position by number or time."""
+        """Compute an offset from a number or a time."""
         try:
             if isinstance(place, int):
                 return Offset(held.partition, self._mover.to_number(place))
@@ -255,15 +230,21 @@ class SourceTargets:
                 f"{self._owner} can't be moved so: {where}: {error}", hint=self._say_ways()
             ) from None
 
+    def _pick(self, names: Sequence[str], *, new: bool = False) -> tuple[OffsetMap, ...]:
+        held = [found.partition for found in self._held]
+        return pick_partitions(self._owner, names, meaning=self._meaning, held=held, new=new)
+
     def _find_live(self, names: Sequence[str]) -> tuple[CurrentOffset, ...]:
-        """The chosen partitions without those that are not read while another speaks for them."""
-        picked = {spell_identity(one) for one in self.pick(names)}
+        """Return the chosen partitions except those that the task ignores because another takes precedence."""
+        picked = {spell_identity(one) for one in self._pick(names)}
         held = [found.partition for found in self._held]
         silent = {spell_identity(other) for one in held for other in find_fallback_partitions(self._meaning, one, held)}
         return tuple(found for found in self._held if spell_identity(found.partition) in picked - silent)
 
     def _take(self, offsets: Sequence[Offset], names: Sequence[str], *, what: str) -> tuple[Offset, ...]:
-        found = tuple(one for one in offsets if not names or any(self._matches(one.partition, name) for name in names))
+        found = tuple(
+            one for one in offsets if not names or any(is_named(self._meaning, one.partition, name) for name in names)
+        )
         if not found:
             raise NotFoundError(f"{what} has no such offsets of {self._owner}")
         return found
@@ -278,13 +259,6 @@ class SourceTargets:
             )
         return found[0]
 
-    def _matches(self, partition: OffsetMap, name: str) -> bool:
-        """Whether a name means a partition: some of its fields as JSON, one of its values, or what people call it."""
-        if name.startswith("{"):
-            wanted = parse_map(name)
-            return all(key in partition and _is_equal(partition[key], value) for key, value in wanted.items())
-        return name == self._meaning.describe(partition, None)[0] or name in map(str, partition.values())
-
     def _require(self, way: MoveKind) -> None:
         if way not in self._mover.ways:
             raise UnsupportedError(
@@ -296,18 +270,14 @@ class SourceTargets:
         return f"it can be moved by {', '.join((*ways, *_ALWAYS))}"
 
 
-def _is_equal(one: Any, other: Any) -> bool:
-    return spell_identity({"": one}) == spell_identity({"": other})
-
-
 _BLIND = "nobody tells whether this lies within the log: beyond it auto.offset.reset decides"
 
 
 class SinkTargets:
-    """The offsets that a move of one sink comes to. `notes` are what the reader of the plan must know of them."""
+    """Computes the target offsets of one sink. `notes` are shown with the plan."""
 
     def __init__(self, owner: str, *, held: Sequence[CurrentOffset], kafka: BrokersPort | None, now: float) -> None:
-        """Without `kafka` nobody tells where the log begins and ends: then numbers are taken as they are."""
+        """Create the targets. Without `kafka` the ends of the log are unknown, so numbers are used as they are."""
         self._owner = owner
         self._brokers = kafka
         self._now = now
@@ -317,18 +287,18 @@ class SinkTargets:
             if (spot := find_spot(found.partition)) and (number := read_number(found.offset, OFFSET)) is not None
         }
         self.notes: list[str] = []
-        # By the file that a move came out of: the ids of its topics.
+        # The topic IDs in the file that a move comes from.
         self.topics: Mapping[str, str] | None = None
 
     def forget(self, names: Sequence[str]) -> tuple[Offset, ...]:
-        """Nothing for these partitions; all that are committed without names. What is so already is no error."""
+        """Return these partitions (by default all committed ones) without offsets. None committed is valid."""
         if not self._committed and not names:
             return ()
         spots = [spot for spot in self._pick(names) if spot in self._committed]
         return tuple(Offset(build_partition(spot), None) for spot in spots)
 
     def move(self, move: Move, names: Sequence[str]) -> tuple[Offset, ...]:
-        """The offsets of one move, within the log."""
+        """Return the offsets of one move, limited to the range of the log."""
         if move.to == NamedOffset.BEGINNING:
             return self.forget(names)
         if move.source is not None:
@@ -345,7 +315,7 @@ class SinkTargets:
         return tuple(Offset(build_partition(spot), {OFFSET: targets[spot]}) for spot in sorted(targets))
 
     def clamp(self, offsets: Sequence[Offset]) -> tuple[Offset, ...]:
-        """The offsets within the log. Refused where one is of no partition that a sink could read."""
+        """Limit offsets to the range of the log. Raises for a partition that no sink could consume."""
         if odd := [dict(found.partition) for found in offsets if find_spot(found.partition) is None]:
             raise UsageError(
                 f"{odd[0]} is no partition of a sink; nothing was changed",
@@ -372,7 +342,7 @@ class SinkTargets:
         )
 
     def _move_blindly(self, move: Move, names: Sequence[str]) -> tuple[Offset, ...]:
-        """By numbers alone, on partitions that are committed: all that needs no broker."""
+        """Move by numbers only, on committed partitions: everything that needs no broker."""
         where = 0 if move.shift is not None else self._find_where(move)
         if not isinstance(where, int):
             raise self._build_brokerless()
@@ -414,54 +384,3 @@ class SinkTargets:
         if not found:
             raise NotFoundError(f"the file has no such offsets of {self._owner}")
         return found
-
-
-def clamp_offsets(kafka: BrokerPort, offsets: Sequence[Offset]) -> tuple[tuple[Offset, ...], list[str]]:
-    """The offsets within the log, and what was changed about them.
-
-    What lies outside would be where auto.offset.reset says: perhaps at the other end.
-    """
-    spots = {spot for found in offsets if (spot := find_spot(found.partition)) and found.offset is not None}
-    bounds = kafka.read_bounds(sorted(spots)).require_complete(what="the bounds") if spots else {}
-    clamped, notes = [], []
-    for found in offsets:
-        spot, number = find_spot(found.partition), read_number(found.offset, OFFSET)
-        if spot is None or number is None or spot not in bounds:
-            clamped.append(found)
-            continue
-        inside = min(max(number, bounds[spot].earliest), bounds[spot].latest)
-        if inside != number:
-            log = f"{bounds[spot].earliest} to {bounds[spot].latest}"
-            notes.append(f"{spot[0]}-{spot[1]}: {number} is outside of the log ({log}): {inside} is taken")
-        clamped.append(Offset(found.partition, {OFFSET: inside}))
-    return tuple(clamped), notes
-
-
-def parse_spots(name: str) -> Chosen:
-    """`TOPIC`, `TOPIC:0,1`, or a partition as Connect spells it in JSON."""
-    if not name.startswith("{"):
-        return parse_topic(name)
-    spot = find_spot(parse_map(name))
-    if spot is None:
-        raise UsageError(f"{name} names no partition", hint=f'{{"{TOPIC}": "t", "{PARTITION}": 0}}')
-    return Chosen(spot[0], (spot[1],))
-
-
-def find_commits(owner: str, offsets: Sequence[Offset]) -> dict[TopicPartition, int | None]:
-    """What a group would commit for these offsets; refused where they are those of a source."""
-    found: dict[TopicPartition, int | None] = {}
-    for one in offsets:
-        spot = find_spot(one.partition)
-        number = None if one.offset is None else read_number(one.offset, OFFSET)
-        if spot is None or (one.offset is not None and number is None):
-            raise RefusedError(f"the offsets of {owner} are no positions in topics; nothing was changed")
-        found[spot] = number
-    return found
-
-
-def is_chosen(partition: OffsetMap, chosen: Sequence[Chosen]) -> bool:
-    """Whether a sink's partition is one of those that were named."""
-    spot = find_spot(partition)
-    return spot is not None and any(
-        spot[0] == one.topic and (not one.partitions or spot[1] in one.partitions) for one in chosen
-    )

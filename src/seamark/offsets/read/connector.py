@@ -1,4 +1,4 @@
-"""One connector's offsets, as the steps of a change see them: read from the stores, written by either route."""
+"""One connector's offsets for the steps of a change: read from the stores, written by either route."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ from seamark.offsets.model import (
     StoreReading,
     TopicHolding,
 )
-from seamark.offsets.move.targets import find_commits
+from seamark.offsets.semantics.sinks import find_commits
 from seamark.offsets.stores.stores import build_override_config, find_own_topic
-from seamark.offsets.stores.topic import is_task_key
-from seamark.offsets.stores.write_checks import check_own_records, check_record_topic
+from seamark.offsets.stores.topic import check_own_records, check_record_topic, is_task_key
 
 if TYPE_CHECKING:
     from seamark.connect.api import ConnectPort
@@ -41,12 +40,12 @@ if TYPE_CHECKING:
     from seamark.offsets.stores.stores import OffsetStores
 
 
-# As long as a step may send: `ChangeTiming.send_seconds`, which knows, less what the look before it needs.
+# The time a step may send (`ChangeTiming.send_seconds`, its definition), less the time of the check before it.
 ORPHAN_WRITE_SECONDS = 15.0
 
 
 class OrphanedOffsets:
-    """An `OrphanedOffsetsPort` over one cluster's offsets topic."""
+    """An `OrphanedOffsetsPort` over one Connect cluster's offsets topic."""
 
     def __init__(self, cluster: str, *, context: Context, stores: OffsetStores) -> None:
         self._cluster = cluster
@@ -54,44 +53,84 @@ class OrphanedOffsets:
         self._stores = stores
 
     def read(self, owners: Collection[str]) -> tuple[HeldRecord, ...]:
-        """Every record that speaks of these connectors: each spelling, on each partition, also tombstones."""
+        """Read every record of these connectors: each key encoding, on each partition, including tombstones."""
         return tuple(build_records(self.read_stored(owners)))
 
     def read_stored(self, owners: Collection[str]) -> StoreReading:
-        """Return what the topic holds of these connectors, each partition once, with the records behind it."""
+        """Return what the topic stores for these connectors, each partition once, with its records."""
         return self._stores.find_topic(self._cluster).read(owners)
 
     def write(self, owners: Collection[str], records: Sequence[HeldRecord]) -> None:
-        """Write these records of the owners, each where it says, in this order."""
+        """Write these records of the owners, each to its own topic partition, in this order."""
         from seamark.kafka.transaction import write_records  # noqa: PLC0415
 
         check_own_records(records, connectors=owners, topics=(self._context.connect[self._cluster].offsets_topic,))
-        # As for the offsets of connectors: a process that takes the change over relies on it that nothing lands later.
+        # As for connector offsets: a process that resumes the change relies on no write arriving after this time.
         until = read_clock() + self._context.journal.in_flight_seconds
         write_records(self._context.kafka.client_config(), records, timeout_seconds=ORPHAN_WRITE_SECONDS, until=until)
 
 
 def build_records(reading: StoreReading) -> Iterator[HeldRecord]:
-    """The records behind a reading of a topic."""
+    """Return the records of a topic reading."""
     for stored in (*reading.offsets, *reading.forgotten):
         yield from build_stored_records(stored)
 
 
 def build_stored_records(stored: StoredOffset) -> Iterator[HeldRecord]:
-    """The records of topics behind one offset; files and groups have none."""
+    """Return the topic records of one offset; files and groups have none."""
     for found in (stored.evidence, *stored.others):
         if found.key is not None and found.partition is not None:
             yield HeldRecord(found.store.removeprefix("topic "), found.partition, found.key, found.value)
 
 
-# As long as a step may send: half of `ChangeTiming.send_seconds`, which knows, as there may be two topics.
+# The time a step may send: half of `ChangeTiming.send_seconds` (its definition), because there may be two topics.
 WRITE_SECONDS = 10.0
 _PRODUCER = "producer.override."
-# Sixteen at a time, about a second each on a busy machine: done in half of WRITE_SECONDS.
+# 16 at a time, about 1 s each on a busy machine: done within half of WRITE_SECONDS.
 _MOST_FENCED = 64
 
 
-class ConnectorOffsets:
+class ConnectorAccess:
+    """The common part of both routes to a connector's offsets: its config and its offset semantics."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        context: Context,
+        client: ConnectPort,
+        settings: ConnectSettings,
+        kept: Connector | None = None,
+    ) -> None:
+        """Create the access. With `kept`, Connect is not asked: the connector doesn't, or may not, exist."""
+        self._name = name
+        self._kept = kept
+        self._context = context
+        self._client = client
+        self._settings = settings
+
+    def alter(self, offsets: Sequence[Offset]) -> object:
+        """Write offsets through Connect's REST API."""
+        return self._client.patch_offsets(self._name, offsets)
+
+    def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
+        """Compare two offsets of the same partition."""
+        return self._find_meaning(self._read_connector()).compare(left, right)
+
+    def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
+        """Return a partition and an offset as short texts."""
+        return self._find_meaning(self._read_connector()).describe(partition, offset)
+
+    def _find_meaning(self, connector: Connector) -> OffsetSemantics:
+        from seamark.offsets.semantics.registry import read_meaning  # noqa: PLC0415
+
+        return read_meaning(connector, self._client)
+
+    def _read_connector(self) -> Connector:
+        return self._kept or self._client.read_connector(self._name)
+
+
+class ConnectorOffsets(ConnectorAccess):
     """An `OffsetPort` over the clients of one context."""
 
     def __init__(
@@ -105,17 +144,12 @@ class ConnectorOffsets:
         kept: Connector | None = None,
         write_seconds: float = WRITE_SECONDS,
     ) -> None:
-        """With `kept`, Connect is not asked what the connector is: it is not there, or not for sure."""
-        self._name = name
-        self._kept = kept
-        self._context = context
-        self._write_seconds = write_seconds
-        self._client = client
-        self._settings = settings
+        super().__init__(name, context=context, client=client, settings=settings, kept=kept)
         self._stores = stores
+        self._write_seconds = write_seconds
 
     def read(self, partitions: Sequence[OffsetMap]) -> tuple[CurrentOffset, ...]:
-        """What the stores hold of these partitions, in their order."""
+        """Read these partitions from the stores, in the given order."""
         return self._read_held(self._read_connector(), partitions)
 
     def _read_held(self, connector: Connector, partitions: Sequence[OffsetMap]) -> tuple[CurrentOffset, ...]:
@@ -123,7 +157,7 @@ class ConnectorOffsets:
         return tuple(_build_held(partition, first, second) for partition in partitions)
 
     def read_all(self) -> tuple[CurrentOffset, ...]:
-        """Everything that is held and not forgotten."""
+        """Read every stored offset that is not deleted."""
         first, second = self._read_stores(self._read_connector())
         return tuple(
             _build_held(found.key.partition, first, second)
@@ -132,19 +166,15 @@ class ConnectorOffsets:
         )
 
     def _read_stores(self, connector: Connector) -> tuple[Content, Content]:
-        """What the tasks read, and what the workers' topic holds of it where the connector has one of its own."""
+        """Read the store that the tasks use and, if the connector has its own topic, the copy in the workers' topic."""
         places = self._stores.find(connector)
-        # A connector's own topic is made by the worker, when it first needs it.
+        # The worker creates a connector's own topic when it first needs it.
         first, _ = places.read_first(self._name)
         second = _NOTHING if places.second is None else _index(places.second.read([self._name]))
         return _index(first), second
 
-    def alter(self, offsets: Sequence[Offset]) -> object:
-        """Have Connect write them."""
-        return self._client.patch_offsets(self._name, offsets)
-
     def commit(self, offsets: Sequence[Offset]) -> None:
-        """Commit them for the group of a sink, where its log is."""
+        """Commit offsets for the group of a sink, in the Kafka cluster that has its topics."""
         from seamark.groups.actions import change_commits  # noqa: PLC0415
 
         connector = self._read_connector()
@@ -156,12 +186,12 @@ class ConnectorOffsets:
         change_commits(self._stores.find_brokers(connector), group, commits)
 
     def complete(self, held: Sequence[CurrentOffset]) -> CompletedOffsets:
-        """The same, with records for those that no task would find."""
+        """Return the same offsets, with new records for those that no task would find."""
         keys = NewKeys(self._read_connector(), context=self._context, settings=self._settings, stores=self._stores)
         return keys.complete(held)
 
     def find_holders(self) -> tuple[str, ...]:
-        """The workers that have the connector or a task of it in hand, as the brokers know them."""
+        """Return the workers that are assigned the connector or one of its tasks, according to the brokers."""
         from seamark.kafka.worker_group import read_worker_loads  # noqa: PLC0415
 
         group = self._settings.group_id
@@ -171,11 +201,11 @@ class ConnectorOffsets:
         return tuple(sorted(url for url, names in loads.items() if self._name in names))
 
     def write(self, records: Sequence[HeldRecord], *, into: str = "") -> None:
-        """Write these records, each where it says, in this order.
+        """Write these records, each to its own topic partition, in this order.
 
         They must be offsets of this connector in one of its topics; `into` is a topic that it will use from now on.
         """
-        # A process that takes the change over relies on it that nothing lands later than this.
+        # A process that resumes the change relies on no write arriving after this time.
         until = read_clock() + self._context.journal.in_flight_seconds
         connector = self._read_connector()
         own = find_own_topic(connector, self._settings)
@@ -195,7 +225,7 @@ class ConnectorOffsets:
             batch = tuple(found)
             try:
                 config = elsewhere if elsewhere is not None and is_elsewhere else self._kafka_config()
-                # The deadline of the request is that of its first record; the others have the time of `until`.
+                # The deadline of the request applies to its first record; the others have until `until`.
                 with limit_requests(Deadline(until)) if written else nullcontext():
                     self._write(config, batch, until=until)
             except SeamarkError as error:
@@ -203,9 +233,9 @@ class ConnectorOffsets:
             written += len(batch)
 
     def _fence(self, connector: Connector, config: Mapping[str, str]) -> None:
-        """With exactly-once, keep tasks that have not heard of the stop from writing: as Connect does before its write.
+        """With exactly-once, fence tasks that do not know about the stop, as Connect does before its own write.
 
-        One that goes on would commit its own position after ours.
+        A task that keeps running would commit its own offset after this write.
         """
         if not self._settings.exactly_once:
             return
@@ -227,20 +257,20 @@ class ConnectorOffsets:
         write_records(config, records, timeout_seconds=self._write_seconds, until=until)
 
     def read_members(self) -> GroupStatus | None:
-        """The consumer group of a sink."""
+        """Read the consumer group of a sink."""
         connector = self._read_connector()
         if connector.type is not ConnectorType.SINK:
             return None
         group = find_group(self._name, connector.config, self._settings)
-        # A sink may read from another Kafka cluster, and its group is there.
+        # A sink may consume from another Kafka cluster, which then has its group.
         reading = self._stores.find_brokers(connector).read_groups([group])
         for error in reading.failures.values():
             raise error
         return reading.items[0] if reading.items else None
 
     def preview(self, offsets: Sequence[Offset]) -> tuple[Preview, ...]:
-        """What it comes to if these offsets take the place of those that are held now."""
-        from seamark.offsets.write.preview import PreviewCounter  # noqa: PLC0415
+        """Return what changes if these offsets replace the stored ones."""
+        from seamark.offsets.read.preview import PreviewCounter  # noqa: PLC0415
 
         connector = self._read_connector()
         counter = PreviewCounter(
@@ -252,34 +282,21 @@ class ConnectorOffsets:
         return counter.count(self._read_held(connector, [found.partition for found in offsets]), offsets)
 
     def read_topic(self, topic: str) -> TopicHolding:
-        """What one offsets topic of the context's Kafka cluster holds of the connector."""
+        """Read what one offsets topic of the context's Kafka cluster stores for the connector."""
         return self._stores.read_holding(self._read_connector(), topic)
 
     def read_writes(self, partitions: Sequence[OffsetMap]) -> tuple[tuple[OffsetWrite, ...], ...]:
-        """Of each partition every write that is left where the tasks look, the oldest first."""
+        """Read each partition's remaining writes where the tasks look them up, oldest first."""
         from seamark.offsets.read.history import read_writes  # noqa: PLC0415
 
         store = self._stores.find(self._read_connector()).first
         return read_writes(store, self._name, partitions)
 
-    def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
-        """Where one position lies, seen from another of the same partition."""
-        return self._find_meaning(self._read_connector()).compare(left, right)
-
-    def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
-        """Partition and offset, each in a few words."""
-        return self._find_meaning(self._read_connector()).describe(partition, offset)
-
-    def _find_meaning(self, connector: Connector) -> OffsetSemantics:
-        from seamark.offsets.semantics.registry import read_meaning  # noqa: PLC0415
-
-        return read_meaning(connector, self._client)
-
     def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
-        """Return the workers that are not known to be alive: no members of the worker group, or without an answer.
+        """Return the workers that can't be shown to be alive: not in the worker group, or unresponsive.
 
-        With exactly-once Connect itself fences those that come back. Without `group_id` in the context, an answer of a
-        worker that the context lists is all there is.
+        With exactly-once, Connect itself fences workers that come back. Without `group_id` in the context, the only
+        evidence is the response of a worker that the context lists.
         """
         from seamark.kafka.worker_group import read_worker_ids  # noqa: PLC0415
 
@@ -292,7 +309,7 @@ class ConnectorOffsets:
         return self._client.find_silent(workers, members=members)
 
     def _read_connector(self) -> Connector:
-        connector = self._kept or self._client.read_connector(self._name)
+        connector = super()._read_connector()
         if connector.type is ConnectorType.UNKNOWN:
             raise RefusedError(
                 f"nobody can tell whether {connector.owner} is a source or a sink; nothing was changed",
@@ -302,7 +319,7 @@ class ConnectorOffsets:
 
 
 def _count_tasks(connector: Connector) -> int:
-    """As many tasks as a connector may have had."""
+    """Return the maximum number of tasks that a connector may have had."""
     text = connector.config.get("tasks.max", "1")
     tasks = int(text) if text.isascii() and text.isdecimal() else 1
     if tasks > _MOST_FENCED:
@@ -326,7 +343,7 @@ def _build_half(error: SeamarkError, written: int, total: int) -> SeamarkError:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What one store holds of a connector, by partition; `strays` have a record where no worker would write it."""
+    """What one store holds for a connector, by partition; `strays` have a record on a wrong partition."""
 
     offsets: Mapping[str, StoredOffset] = field(default_factory=dict)
     strays: frozenset[str] = frozenset()
@@ -357,7 +374,7 @@ def _build_held(partition: OffsetMap, primary: Content, copy: Content) -> Curren
 
 
 def _find_doubt(name: str, first: StoredOffset | None, second: StoredOffset | None) -> str:
-    """Why nobody can tell which record of a partition a task reads; "" where one can."""
+    """Return why seamark can't determine which record of a partition a task reads; "" if it can."""
     if first is None:
         if all(decode_key(record.key).is_rest_spelling for record in _build_records(second)):
             return ""
@@ -375,9 +392,9 @@ def _build_records(stored: StoredOffset | None) -> Iterator[HeldRecord]:
 
 
 class NewKeys:
-    """Gives a partition that no task would find a record in every topic that Connect would write.
+    """Adds a record to every topic to which Connect would write, for a partition that no task would find.
 
-    What is there stays as it is, to the byte.
+    Existing records stay unchanged, to the byte.
     """
 
     def __init__(
@@ -389,9 +406,9 @@ class NewKeys:
         self._stores = stores
 
     def complete(self, held: Sequence[CurrentOffset]) -> CompletedOffsets:
-        """The same offsets. The topic that the tasks read comes first in the records of each."""
+        """Return the same offsets with records. The first record of each is in the topic that the tasks read."""
         topics = self._find_topics()
-        lacking = [one for one in held if topics[0] not in {record.topic for record in _find_read(one)}]
+        lacking = [one for one in held if topics[0] not in {record.topic for record in find_read_records(one)}]
         if not lacking:
             return CompletedOffsets(tuple(held))
         self._refuse_unknown()
@@ -415,7 +432,7 @@ class NewKeys:
         return tuple(dict.fromkeys([own or self._settings.offsets_topic, self._settings.offsets_topic]))
 
     def _refuse_unknown(self) -> None:
-        """Where a new key would go, nobody must have to guess."""
+        """Raise if the place of a new key is unknown, because it must never be guessed."""
         owner = self._connector.owner
         if not self._stores.knows_home(self._connector):
             raise RefusedError(
@@ -444,7 +461,7 @@ class NewKeys:
     def _complete_one(
         self, held: CurrentOffset, holdings: Mapping[str, TopicHolding]
     ) -> tuple[tuple[HeldRecord, ...], str]:
-        there = _find_read(held)
+        there = find_read_records(held)
         note = ""
         if there:
             key = there[0].key
@@ -456,7 +473,7 @@ class NewKeys:
         return tuple(sorted((*there, *added), key=lambda record: order.index(record.topic))), note
 
     def _spell(self, partition: OffsetMap, holdings: Mapping[str, TopicHolding]) -> tuple[bytes, str]:
-        """The key, and what to say of it. Other keys of the connector show how its tasks order their fields."""
+        """Return the key and a note about it. Other keys of the connector show the field order of its tasks."""
         owner, words = self._connector.owner, spell_identity(partition)
         orders = set(_find_orders(partition, holdings))
         if len(orders) > 1:
@@ -474,12 +491,13 @@ class NewKeys:
         return rest, f"{words} has no record yet; its key is spelled as Connect's REST API would"
 
 
-def _find_read(held: CurrentOffset) -> tuple[HeldRecord, ...]:
+def find_read_records(held: CurrentOffset) -> tuple[HeldRecord, ...]:
+    """Return the records that a task may read. Records with other keys are never changed."""
     return tuple(record for record in held.records if is_task_key(record.key))
 
 
 def _find_orders(partition: OffsetMap, holdings: Mapping[str, TopicHolding]) -> Iterator[tuple[str, ...]]:
-    """In which orders the fields of this partition stand in keys that are there."""
+    """Return the orders in which existing keys have the fields of this partition."""
     for holding in holdings.values():
         for record in holding.records:
             key = decode_key(record.key).key

@@ -1,4 +1,4 @@
-"""Reading the offsets of many owners: a store at a time, not an owner at a time."""
+"""Read the offsets of many owners, one store at a time instead of one owner at a time."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ Side = Mapping[str, tuple[Offset, ...]]
 
 
 def read_side(path: Path) -> Side:
-    """The offsets in a file: an export, which must be as it was written, or the bare JSON of `connect-offsets`."""
+    """Read the offsets in a file: an unmodified export, or the bare JSON of `connect-offsets`."""
     return read_saved(path)[0]
 
 
 def read_saved(path: Path) -> tuple[Side, Mapping[str, str] | None]:
-    """The offsets in a file, and the ids of the topics that they stand on; None where a file never has them."""
+    """Read the offsets in a file and the IDs of their topics; None if the file format has no IDs."""
     body = read_json_file(path)
     if not is_envelope(body):
         return {found.owner: found.offsets for found in parse_bare_export(body, name=str(path))}, None
@@ -52,7 +52,7 @@ def read_saved(path: Path) -> tuple[Side, Mapping[str, str] | None]:
 
 
 def build_comparison(before: Side, after: Side, *, names: tuple[str, str]) -> OffsetComparison:
-    """What is added, removed and changed from one to the other."""
+    """Return the offsets that were added, removed and changed from one side to the other."""
     differences: list[OffsetDifference] = []
     equal = 0
     for owner in sorted({*before, *after}):
@@ -71,7 +71,7 @@ def _compare(owner: str, was: Offset | None, now: Offset | None) -> OffsetDiffer
     if was is None or now is None:
         present = was or now
         if present is None or present.offset is None:
-            # That nothing is held is said in two ways, and means the same.
+            # "No offset" is written in two ways with the same meaning.
             return None
         kind = DifferenceKind.ADDED if was is None else DifferenceKind.REMOVED
         return OffsetDifference(
@@ -98,7 +98,7 @@ class ExportAccumulator:
     elsewhere: set[str] = field(default_factory=set)
 
     def add(self, owner: str, stored: Iterable[StoredOffset]) -> None:
-        """Keep the offsets of one owner. A value that nobody can read is in the records, and in no offset."""
+        """Add the offsets of one owner. An unreadable value is included in the records, but not in the offsets."""
         held = list(stored)
         offsets = tuple(
             one.as_offset() for one in held if one.offset is not None or one.evidence.value_verdict == "null"
@@ -107,7 +107,7 @@ class ExportAccumulator:
         self.owners[owner] = OwnerExport(owner, offsets, records)
 
     def join(self, other: ExportAccumulator) -> None:
-        """Take what another reading found."""
+        """Add the results of another reading."""
         self.owners |= other.owners
         self.findings += other.findings
         self.failures |= other.failures
@@ -116,28 +116,34 @@ class ExportAccumulator:
 
 
 class OffsetReader:
-    """Reads the offsets of whole clusters, or of some of their connectors."""
+    """Reads the offsets of whole Connect clusters, or of some of their connectors."""
 
     def __init__(self, clusters: Clusters, stores: OffsetStores) -> None:
         self._clusters = clusters
         self._stores = stores
 
     def read_all(self) -> ExportAccumulator:
-        """Everything that the Connect clusters of the context hold, also what connectors that are gone have left."""
+        """Read all offsets of the context's Connect clusters, including orphaned offsets."""
         answers = self._clusters.ask(lambda client: client.read_connectors())
         harvest = ExportAccumulator(
             failures={f"connectors of {name}": error for name, error in answers.failures.items()}
         )
-        # A cluster whose workers are down still has its topic: everything in it is read.
-        calls = {name: self._bind(name, answers.results.get(name, ()), None) for name in self._clusters.names}
+        # If the workers of a Connect cluster are down, its topic still exists: everything in it is read.
+        calls = {
+            name: partial(self._read_cluster, name, answers.results.get(name, ()), None)
+            for name in self._clusters.names
+        }
         return self._gather(calls, harvest)
 
     def read_some(self, connectors: Sequence[Connector], groups: Sequence[str] = ()) -> ExportAccumulator:
-        """The offsets of these connectors and consumer groups."""
+        """Read the offsets of these connectors and consumer groups."""
         by_cluster: dict[str, list[Connector]] = {}
         for connector in connectors:
             by_cluster.setdefault(connector.cluster, []).append(connector)
-        calls = {name: self._bind(name, found, [one.name for one in found]) for name, found in by_cluster.items()}
+        calls = {
+            name: partial(self._read_cluster, name, found, [one.name for one in found])
+            for name, found in by_cluster.items()
+        }
         harvest = self._gather(calls, ExportAccumulator())
         for group in groups:
             reading = self._stores.find_group(group).read()
@@ -145,17 +151,12 @@ class OffsetReader:
         return harvest
 
     def add_topics(self, harvest: ExportAccumulator) -> None:
-        """Take in the ids of the topics that are stood on. Offsets are worth saving also where nobody tells them."""
+        """Add the IDs of the topics of sinks and groups. If they can't be read, the offsets are still exported."""
         near = (found for owner, found in harvest.owners.items() if owner not in harvest.elsewhere)
         spots = (find_spot(one.partition) for found in near for one in found.offsets)
         if names := sorted({spot[0] for spot in spots if spot is not None}):
             with suppress(SeamarkError):
                 harvest.topics |= self._stores.read_topic_ids(names)
-
-    def _bind(
-        self, cluster: str, connectors: Sequence[Connector], only: Collection[str] | None
-    ) -> Callable[[], ExportAccumulator]:
-        return lambda: self._read_cluster(cluster, connectors, only)
 
     def _gather(
         self, calls: Mapping[str, Callable[[], ExportAccumulator]], harvest: ExportAccumulator
@@ -189,7 +190,7 @@ class OffsetReader:
         return harvest
 
     def _try(self, harvest: ExportAccumulator, connector: Connector, read: Callable[[Connector], None]) -> None:
-        """One owner that can't be read does not take the others with it."""
+        """Read one owner; a failure does not affect the others."""
         try:
             read(connector)
         except SeamarkError as error:
@@ -212,19 +213,20 @@ class OffsetReader:
             harvest.elsewhere.add(connector.owner)
 
 
-# The workers' topic is read once for all of a cluster, one of a connector's own for each: so many within some seconds.
+# The workers' topic is read once per Connect cluster, a connector's own topic once per connector: this many take some
+# seconds.
 _MOST_READS = 50
 
 
 class FormerOffsets:
-    """Looks into the stores for offsets of new connectors. What can't be found out becomes words, never a failure."""
+    """Searches the stores for existing offsets of new connectors. Failures are reported as text, never raised."""
 
     def __init__(self, clusters: Clusters, *, stores: Callable[[], OffsetStores]) -> None:
         self._clusters = clusters
         self._stores = stores
 
     def describe(self, connectors: Sequence[Connector]) -> Mapping[str, str]:
-        """By owner, where each of these sources would begin."""
+        """Describe, by owner, where each of these sources would start."""
         groups: dict[tuple[str, str], list[Connector]] = {}
         for one in connectors:
             groups.setdefault((one.cluster, one.config.get(OWN_OFFSETS_TOPIC, "")), []).append(one)
@@ -239,7 +241,7 @@ class FormerOffsets:
         return words
 
     def _describe(self, connectors: Sequence[Connector]) -> dict[str, str]:
-        """All of these share their stores: one reading is enough."""
+        """Describe connectors that share their stores, with one reading."""
         reading, _ = self._stores().find(connectors[0]).read_first(*(one.name for one in connectors))
         held: dict[str, list[StoredOffset]] = {}
         for stored in reading.offsets:

@@ -1,13 +1,13 @@
-"""The file of an export: an envelope with version, source, time and checksums around the offsets of many owners.
+"""The export file: an envelope with version, source, time and checksums around the offsets of many owners.
 
-apiVersion, kind            what it is
+apiVersion, kind            the type of the document
 format_version              the version of this format
-time, source                when it was read, and where
+time, source                when and where the offsets were read
 offsets                     by owner: a list of {partition, offset}, as Connect names them
-records                     by owner: every record behind them, its bytes in base64
-findings                    what was odd
-failures                    what could not be read: an export with holes says so
-topics                      by topic: the id it had, of those that sinks and groups stand on; older exports have none
+records                     by owner: every record for them, its bytes in base64
+findings                    anomalies
+failures                    what could not be read, so that a partial export is marked
+topics                      by topic: its ID, for topics of sinks and groups; older exports have none
 checksums                   by owner: SHA-256 of its offsets and records
 checksum                    SHA-256 of all the rest
 """
@@ -37,14 +37,14 @@ _HEAD, _PARTS = {"apiVersion", "kind", VERSION_FIELD, "time", "source"}, {"offse
 _FIELDS = frozenset(_HEAD | _PARTS | {"checksums", "checksum"})
 _LATER_FIELDS = frozenset({"topics"})
 _CHECKED = frozenset({"offsets", "records", "checksum"})
-# A hundred thousand offsets have some 50 MB.
+# 100,000 offsets take about 50 MB.
 _LARGEST_BYTES = 2 * 1024**3
 _spell = json.JSONEncoder(ensure_ascii=True).encode
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def build_document(export: OffsetExport) -> dict[str, Any]:
-    """The export as it is written."""
+    """Return the export as the document that is written."""
     offsets = {found.owner: [_build_offset(one) for one in found.offsets] for found in export.owners}
     records = {found.owner: [_build_record(one) for one in found.records] for found in export.owners}
     document: dict[str, Any] = {
@@ -73,7 +73,7 @@ def build_document(export: OffsetExport) -> dict[str, Any]:
 
 
 def render_export(export: OffsetExport) -> str:
-    """The export as text, a line for each offset and each record."""
+    """Return the export as text, one line per offset and per record."""
     parts = [f"{_spell(name)}: {_render_part(value)}" for name, value in build_document(export).items()]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
@@ -84,14 +84,14 @@ def _render_part(value: Any) -> str:
 
 
 def _render_lists(body: Mapping[str, list[Any]]) -> str:
-    """Lists by name, a line for each item: a person can read it, and `diff` too."""
+    """Return lists by name, one line per item, so that people and `diff` can read it."""
     if not body:
         return "{}"
     blocks = []
     for name, items in body.items():
         text = _spell(items)
         if items:
-            # Inside a text every quote has a backslash before it, so this is found between two items only.
+            # Within a string every quote is escaped, so this pattern occurs only between two items.
             first = f'{{"{next(iter(items[0]))}": '
             text = f"[\n  {text[1:-1].replace(f'}}, {first}', f'}},{chr(10)}  {first}')}\n]"
         blocks.append(f"{_spell(name)}: {text}")
@@ -99,12 +99,12 @@ def _render_lists(body: Mapping[str, list[Any]]) -> str:
 
 
 def write_export(export: OffsetExport, path: Path) -> None:
-    """Write the file, readable by its owner alone. A file that is there is never replaced."""
+    """Write the file, readable by its owner only. An existing file is never replaced."""
     write_new(render_export(export), path)
 
 
 def write_new(text: str, path: Path) -> None:
-    """Write a file that is its owner's alone and that was not there."""
+    """Create a new file that only its owner can read. Raises if it exists."""
     refuse_existing(path)
     try:
         write_atomically(text.encode(), path.expanduser().absolute(), mode=PRIVATE, is_new=True)
@@ -119,13 +119,13 @@ def write_new(text: str, path: Path) -> None:
 
 
 def refuse_existing(path: Path) -> None:
-    """Refuse a path at which there is something: the only copy of a position may be in it."""
+    """Raise if the path exists: the file may be the only copy of an offset."""
     if path.expanduser().exists():
         raise _build_existing(path)
 
 
 def read_export(path: Path) -> tuple[OffsetExport, tuple[str, ...]]:
-    """What a file holds, and what in it is not as it was written. UsageError where it is no export at all."""
+    """Read a file and list what was modified in it. Raises UsageError if it is not an export."""
     body = read_json_file(path)
     if is_envelope(body):
         check_format(FORMAT, body, where=str(path))
@@ -141,7 +141,7 @@ def read_export(path: Path) -> tuple[OffsetExport, tuple[str, ...]]:
 
 
 def check_export(path: Path) -> ExportCheck:
-    """Look at a file without any server: its checksums, and whether its offsets are what its bytes say."""
+    """Check a file without a server: its checksums, and whether its offsets match the bytes of its records."""
     export, problems = read_export(path)
     return ExportCheck(
         file=str(path),
@@ -157,7 +157,7 @@ def check_export(path: Path) -> ExportCheck:
 
 
 def read_json_file(path: Path) -> Any:
-    """A JSON file of ours, with a limit; UsageError where it is none."""
+    """Read a JSON file of limited size. Raises UsageError if it is invalid."""
     data = read_limited(path, most_bytes=_LARGEST_BYTES, what="an export")
     try:
         return json.loads(data)
@@ -166,7 +166,7 @@ def read_json_file(path: Path) -> Any:
 
 
 def parse_bare_export(body: Any, *, name: str) -> tuple[OwnerExport, ...]:
-    """Offsets by owner without an envelope, as `connect-offsets` writes them."""
+    """Parse offsets by owner without an envelope, as `connect-offsets` writes them."""
     try:
         return tuple(OwnerExport(owner, tuple(_read_offset(one) for one in listed)) for owner, listed in body.items())
     except (KeyError, TypeError, AttributeError, ValueError):
@@ -176,7 +176,7 @@ def parse_bare_export(body: Any, *, name: str) -> tuple[OwnerExport, ...]:
 
 
 def is_envelope(body: Any) -> bool:
-    """Whether a document says that it is an export."""
+    """Return whether a document declares itself an export."""
     return isinstance(body, dict) and body.get("kind") == KIND
 
 
@@ -203,7 +203,7 @@ def _find_problems(body: Mapping[str, Any]) -> list[str]:
 
 
 def _find_unproven(body: Mapping[str, Any]) -> list[str]:
-    """Offsets that no record of the file says. Groups have no records with bytes."""
+    """Return offsets that no record of the file contains. Groups have no records with bytes."""
     problems = []
     for owner, listed in body["offsets"].items():
         said = set()
@@ -286,7 +286,7 @@ def _digest(body: Any) -> str:
 
 
 def _digest_rest(body: Mapping[str, Any]) -> str:
-    # The offsets and records are in `checksums` already, and large.
+    # The offsets and records, which are large, are covered by `checksums`.
     return _digest({name: value for name, value in body.items() if name not in _CHECKED})
 
 

@@ -1,4 +1,4 @@
-"""What a topic still knows of an owner's former positions."""
+"""Read the previous offsets of an owner that its topic still contains."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def read_history(
     owner: str, *, connectors: Connectors, clusters: Clusters, stores: OffsetStores
 ) -> tuple[HistoryEntry, ...]:
-    """Every write that is left, the oldest first."""
+    """Read every write that is still in the topic, oldest first."""
     name, store = _find_store(owner, connectors=connectors, clusters=clusters, stores=stores)
     if not isinstance(store, TopicStore):
         raise UnsupportedError(
@@ -34,7 +34,7 @@ def read_history(
 
 
 def build_history(found: Iterable[tuple[DecodedKey, StoredRecord]]) -> tuple[HistoryEntry, ...]:
-    """Records in the order of their times; those of one time in the order of the topic."""
+    """Build entries in the order of record times; records of the same time are in the order of the topic."""
     entries = [
         HistoryEntry(key.connector or "", key.key.partition if key.key is not None else None, evidence.offset, evidence)
         for key, evidence in found
@@ -43,7 +43,7 @@ def build_history(found: Iterable[tuple[DecodedKey, StoredRecord]]) -> tuple[His
 
 
 def read_writes(store: Store, name: str, partitions: Sequence[OffsetMap]) -> tuple[tuple[OffsetWrite, ...], ...]:
-    """Of each partition of a connector every write that is left, the oldest first. Groups keep the newest."""
+    """Read each partition's remaining writes for a connector, oldest first. Groups keep only the newest."""
     found: dict[str, list[OffsetWrite]] = {spell_identity(partition): [] for partition in partitions}
     if isinstance(store, TopicStore):
         for entry in build_history(store.read_history([name])):
@@ -68,7 +68,8 @@ def _find_store(owner: str, *, connectors: Connectors, clusters: Clusters, store
     try:
         connector = connectors.one(owner)
     except NotFoundError:
-        # A connector that is gone may have left a history. With several clusters it must be said in which.
+        # A connector that no longer exists may still have a history. With several Connect clusters, the owner must name
+        # one.
         cluster, name = connectors.split_owner(owner)
         if cluster is None and len(clusters.names) == 1:
             (cluster,) = clusters.names

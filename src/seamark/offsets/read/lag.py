@@ -1,4 +1,4 @@
-"""How far every source is behind: its offsets from the stores, the rest from the database that it reads."""
+"""Compute the lag of every source: its offsets come from the stores, the end from the database that it reads."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 
 def rows_behind(connector: Connector, offset: Offset, database: Database) -> Counted:
-    """What a source has not read yet, counted in its database: rows, or bytes of the log for Debezium.
+    """Count in its database what a source has not yet read: rows, or bytes of the write-ahead log for Debezium.
 
-    It never takes longer than the database's time limit; then it is an estimate, and says so.
+    The count is limited by the database's time limit; beyond it, the result is an estimate and marked as one.
 
     Raises:
-        SeamarkError: the database can't be reached or does not let us count.
+        SeamarkError: The database can't be reached, or counting is not permitted.
     """
     meaning = find_meaning(connector.plugin, connector.config)
     return measure_behind(meaning.build_distance(offset.partition, offset.offset, None), database)
 
 
 def measure_behind(distance: Distance, database: Database) -> Counted:
-    """Run the count of a distance, where a database can."""
+    """Run the count of a distance, if a database can do it."""
     known = settle(distance)
     if known is not None:
         return known
@@ -50,7 +50,7 @@ def measure_behind(distance: Distance, database: Database) -> Counted:
 
 
 def database_url(config: Mapping[str, str]) -> str | None:
-    """The JDBC URL of the database that a connector reads or writes; None where its config names none."""
+    """Return the JDBC URL of the database that a connector reads or writes; None if its config has none."""
     if url := (config.get("connection.url") or "").strip():
         return url
     host, name = (config.get("database.hostname") or "").strip(), (config.get("database.dbname") or "").strip()
@@ -60,7 +60,7 @@ def database_url(config: Mapping[str, str]) -> str | None:
 
 
 def open_database(context: Context, config: Mapping[str, str], stack: ExitStack) -> Database | str:
-    """The database that a connector's config leads to, closed with `stack`; or why there is none to ask."""
+    """Open the database of a connector's config, closed with `stack`; or return why there is none."""
     settings = context.find_database(database_url(config))
     if settings is None:
         return "the context names no database for this connector: add one under databases"
@@ -73,10 +73,10 @@ def open_database(context: Context, config: Mapping[str, str], stack: ExitStack)
 
 
 def read_source_lags(context: Context, *, clusters: Clusters, stores: OffsetStores) -> Reading[SourceLag]:
-    """Every source, the one with the most to read first.
+    """Read the lag of every source, largest first.
 
-    An offsets topic is read once for all connectors that share it. Databases are asked at the same time, each with one
-    count after the other, and each count has the database's own time limit.
+    An offsets topic is read once for all connectors that share it. Databases are queried concurrently, each with one
+    count at a time, and each count has the database's own time limit.
     """
     answers = clusters.ask(_read_sources)
     sources = [source for found in answers.results.values() for source in found]
@@ -94,7 +94,7 @@ def read_source_lags(context: Context, *, clusters: Clusters, stores: OffsetStor
 
 
 def _read_sources(client: ConnectPort) -> list[Connector]:
-    """The sources of a cluster, each with the whole name of its class, for which its config may have a short one."""
+    """Read the sources of a Connect cluster, each with its full class name; its config may have a short one."""
     found = [source for source in client.read_connectors() if source.type is ConnectorType.SOURCE]
     plugins = client.read_plugins() if any("." not in source.plugin for source in found) else ()
     return [
@@ -106,7 +106,7 @@ def _read_sources(client: ConnectPort) -> list[Connector]:
 def _read_offsets(
     sources: Sequence[Connector], stores: OffsetStores
 ) -> tuple[Mapping[str, tuple[Offset, ...]], Mapping[str, SeamarkError]]:
-    """The offsets of each source by its owner; failures by cluster, or by the source that has a topic of its own."""
+    """Return the offsets of each source by owner; failures by Connect cluster, or by source if it has its own topic."""
     calls: dict[str, partial[dict[str, tuple[Offset, ...]]]] = {}
     shared: dict[str, list[Connector]] = {}
     for source in sources:
@@ -136,7 +136,7 @@ def _read_shared(stores: OffsetStores, cluster: str, sources: Sequence[Connector
 def _count_all(
     context: Context, sources: Sequence[Connector], offsets: Mapping[str, Sequence[Offset]]
 ) -> list[SourceLag]:
-    """Sources of one database: their configs lead to the same."""
+    """Count the lags of sources that share a database."""
     with ExitStack() as stack:
         database = open_database(context, sources[0].config, stack)
         return [_count_source(source, offsets[source.owner], database) for source in sources]

@@ -1,4 +1,4 @@
-"""Offsets whose connector is gone."""
+"""Find offsets whose connector no longer exists."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def read_orphans(clusters: Clusters, stores: OffsetStores) -> Reading[Orphan]:
-    """What the workers' stores hold of connectors that no cluster has, the oldest first.
+    """Read from the workers' stores the offsets of connectors that no Connect cluster has, oldest first.
 
-    Clusters that share a store are asked together: a name is an orphan only where none of them has it. Where one of
-    them did not answer, nothing is said of that store.
+    Connect clusters that share a store are checked together: a name is an orphan only if none of them has it. If one of
+    them does not respond, no orphans are reported for that store.
     """
-    # By name alone: a connector that was just created has no status yet, and is there.
+    # Compare names only: a connector that was just created has no status yet, but exists.
     answers = clusters.ask(lambda client: client.read_names())
     failures: dict[str, SeamarkError] = dict(answers.failures)
     orphans: list[Orphan] = []
@@ -37,7 +37,7 @@ def read_orphans(clusters: Clusters, stores: OffsetStores) -> Reading[Orphan]:
 
 
 def find_sharing(clusters: Clusters, cluster: str) -> tuple[str, ...]:
-    """The clusters that have the same store as this one, and itself."""
+    """Return the Connect clusters that use the same store as this one, including itself."""
     stores = {name: _name_store(clusters, name) for name in clusters.names}
     return tuple(name for name, store in stores.items() if store == stores[cluster])
 
@@ -62,7 +62,7 @@ def _build(owner: str, store: str, found: Sequence[StoredOffset]) -> Orphan:
 
 
 def build_orphan_offsets(owner: str, reading: StoreReading) -> OwnerOffsets:
-    """The offsets of an owner that is no connector, or none any more."""
+    """Build the offsets of an owner that is not, or no longer, a connector."""
     return OwnerOffsets(
         owner=owner,
         connector=None,

@@ -1,4 +1,4 @@
-"""One connector's offsets where nobody can look into the stores: what two workers say, if they agree."""
+"""Read one connector's offsets if the stores can't be read: the answers of two workers, if they agree."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 
 from seamark.changes.effect import Preview
 from seamark.connect.model import Connector, State
-from seamark.core.offsets import Offset, OffsetMap, Order, spell_identity, spell_offset
+from seamark.core.offsets import Offset, OffsetMap, spell_identity, spell_offset
 from seamark.errors import DeadlineError, RefusedError, SeamarkError, UnreachableError, UnsupportedError
 from seamark.kafka.groups import GroupStatus
 from seamark.kafka.model import HeldRecord
 from seamark.offsets.model import CompletedOffsets, CurrentOffset, OffsetWrite, TopicHolding
-from seamark.offsets.semantics.registry import read_meaning
+from seamark.offsets.read.connector import ConnectorAccess
 
 if TYPE_CHECKING:
     from seamark.changes.environment import Clock
     from seamark.connect.api import ConnectPort
     from seamark.context import ConnectSettings, Context
     from seamark.kafka.api import BrokersPort
-    from seamark.offsets.semantics import OffsetSemantics
 
-# A worker reads its topic to the end before it answers; one whose reader lags or rebalances is there in some seconds.
+# A worker reads its topic to the end before it responds; one that lags or rebalances is up to date in some seconds.
 _AGREE_SECONDS = 15.0
 _PAUSE_SECONDS = 1.0
 _WITNESSES = 2
@@ -30,21 +29,21 @@ REST_NOTES = (
     "offsets are read and verified through REST, where two workers must agree; nobody looks into topics or groups",
     "the journal keeps what was held as JSON, not to the byte; that a sink's group is empty is left to Connect",
 )
-"""What the reader of a plan must know where everything goes through REST."""
+"""Notes of a plan in which everything goes through REST."""
 _ONE_WORKER = "the context names one worker, so that one's word is all there is: name another one under urls"
 
 _OWN_JOURNAL = "the journal is in files of this machine: its locks keep out nobody who works elsewhere"
 
 
 def build_rest_mode_notes(context: Context, settings: ConnectSettings) -> tuple[str, ...]:
-    """What can't be known through REST alone; nothing where the stores are looked into."""
+    """Return what can't be determined through REST alone; empty if the stores are read."""
     if context.verify != "rest":
         return ()
     alone = (_ONE_WORKER,) if len(settings.urls) < _WITNESSES else ()
     return (*REST_NOTES, *alone, *(() if context.has_brokers else (_OWN_JOURNAL,)))
 
 
-class RestOffsets:
+class RestOffsets(ConnectorAccess):
     """An `OffsetPort` over Connect's REST API alone."""
 
     def __init__(
@@ -57,53 +56,44 @@ class RestOffsets:
         clock: Clock,
         kept: Connector | None = None,
     ) -> None:
-        """With `kept`, Connect is not asked what the connector is."""
-        self._name = name
-        self._kept = kept
-        self._context = context
-        self._client = client
-        self._settings = settings
+        super().__init__(name, context=context, client=client, settings=settings, kept=kept)
         self._clock = clock
 
     def read(self, partitions: Sequence[OffsetMap]) -> tuple[CurrentOffset, ...]:
-        """What two workers say of these partitions, in their order."""
+        """Read these partitions from two workers, in the given order."""
         known = {spell_identity(one.partition): one for one in self._read_agreed()}
         return tuple(_build_held(partition, known.get(spell_identity(partition))) for partition in partitions)
 
     def read_all(self) -> tuple[CurrentOffset, ...]:
-        """Everything that two workers name."""
+        """Read all partitions that two workers list."""
         return tuple(_build_held(one.partition, one) for one in self._read_agreed())
 
-    def alter(self, offsets: Sequence[Offset]) -> object:
-        """Have Connect write them."""
-        return self._client.patch_offsets(self._name, offsets)
-
     def write(self, records: Sequence[HeldRecord], *, into: str = "") -> None:
-        """Refused: the topic is out of reach."""
+        """Raise, because the topic can't be reached."""
         del records, into
         raise self._build_refusal("its offsets can't be written to the topic")
 
     def commit(self, offsets: Sequence[Offset]) -> None:
-        """Refused: the group is out of reach."""
+        """Raise, because the group can't be reached."""
         del offsets
         raise self._build_refusal("its offsets can't be committed to its group")
 
     def complete(self, held: Sequence[CurrentOffset]) -> CompletedOffsets:
-        """Refused: nobody knows how the keys in the topic are spelled."""
+        """Raise, because the encoding of the keys in the topic is unknown."""
         del held
         raise self._build_refusal("its offsets can't be written to the topic")
 
     def find_holders(self) -> Sequence[str]:
-        """Refused: the workers' own group is out of reach."""
+        """Raise, because the worker group can't be reached."""
         raise self._build_refusal("nobody can tell which workers hold it")
 
     def read_members(self) -> GroupStatus | None:
-        """Nobody tells. Connect itself refuses to change the offsets of a group with members."""
+        """Return None, because members are unknown. Connect itself rejects offset changes for a group with members."""
         return None
 
     def preview(self, offsets: Sequence[Offset]) -> tuple[Preview, ...]:
-        """What it comes to if these offsets take the place of those that are held now."""
-        from seamark.offsets.write.preview import PreviewCounter  # noqa: PLC0415
+        """Return what changes if these offsets replace the stored ones."""
+        from seamark.offsets.read.preview import PreviewCounter  # noqa: PLC0415
 
         connector = self._read_connector()
         counter = PreviewCounter(
@@ -115,27 +105,19 @@ class RestOffsets:
         return counter.count(self.read([found.partition for found in offsets]), offsets)
 
     def read_topic(self, topic: str) -> TopicHolding:
-        """Refused: the topic is out of reach."""
+        """Raise, because the topic can't be reached."""
         raise self._build_refusal(f"nobody can look into topic {topic}")
 
     def read_writes(self, partitions: Sequence[OffsetMap]) -> tuple[tuple[OffsetWrite, ...], ...]:
-        """Of each partition what is held now: REST knows nothing older."""
+        """Return the current offset of each partition: REST has no history."""
         return tuple(() if one.offset is None else (OffsetWrite(one.offset),) for one in self.read(partitions))
 
-    def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
-        """Where one position lies, seen from another of the same partition."""
-        return self._find_meaning(self._read_connector()).compare(left, right)
-
-    def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
-        """Partition and offset, each in a few words."""
-        return self._find_meaning(self._read_connector()).describe(partition, offset)
-
     def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
-        """The workers that do not answer. With exactly-once Connect itself fences those that come back."""
+        """Return the workers that do not respond. With exactly-once, Connect itself fences those that come back."""
         return () if self._settings.exactly_once else self._client.find_silent(workers)
 
     def _read_agreed(self) -> tuple[Offset, ...]:
-        """What two workers say. While it runs, the later one is the newer; once it is stopped they must agree."""
+        """Read offsets from two workers. While the connector runs the later answer wins; then they must agree."""
         deadline = self._clock.now() + _AGREE_SECONDS
         while True:
             said = self._ask()
@@ -147,7 +129,7 @@ class RestOffsets:
             self._clock.sleep(_PAUSE_SECONDS)
 
     def _ask(self) -> dict[str, tuple[Offset, ...]]:
-        """The word of two workers, by their URLs. A context with one URL has only that one's."""
+        """Ask two workers and return their answers by URL. A context with one URL has only one answer."""
         said: dict[str, tuple[Offset, ...]] = {}
         failures: list[SeamarkError] = []
         for url in self._settings.urls:
@@ -170,12 +152,6 @@ class RestOffsets:
     def _is_stopped(self) -> bool:
         return self._client.read_status(self._name).state is State.STOPPED
 
-    def _read_connector(self) -> Connector:
-        return self._kept or self._client.read_connector(self._name)
-
-    def _find_meaning(self, connector: Connector) -> OffsetSemantics:
-        return read_meaning(connector, self._client)
-
     def _refuse_brokers(self) -> BrokersPort:
         raise UnsupportedError("the context goes through REST alone, so nobody tells where the log begins and ends")
 
@@ -188,7 +164,7 @@ class RestOffsets:
 
 
 def _build_held(partition: OffsetMap, found: Offset | None) -> CurrentOffset:
-    """REST names a partition without an offset where the key in the topic is spelled in a way it does not look up."""
+    """Build a stored offset. REST lists it without a value if it does not look up that key encoding."""
     ambiguity = ""
     if found is not None and found.offset is None:
         ambiguity = (

@@ -1,4 +1,4 @@
-"""What REST says of offsets, beside what the stores hold."""
+"""Compare the offsets that REST returns with those in the stores."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from seamark.offsets.model import OffsetAnomaly, OffsetFinding, StoredOffset, St
 def compare_rest(
     stored: Sequence[StoredOffset], answers: Sequence[Sequence[Offset]], *, connector: str
 ) -> tuple[OffsetFinding, ...]:
-    """Where REST disagrees with the store.
+    """Return where REST and the store disagree.
 
-    `answers` are REST's before and, where there is one, after the store was read: an owner that runs moves on, and a
-    position that was right at either time is no disagreement.
+    `answers` are those of REST before and, if there is one, after the store was read: a running owner progresses, so an
+    offset that was right at either time is not a disagreement.
     """
     told = [{spell_identity(found.partition): found for found in answer} for answer in answers]
     held = {found.key.identity: found for found in stored}
@@ -33,7 +33,7 @@ def compare_rest(
 
 
 def compare_copy(first: StoreReading, second: StoreReading) -> tuple[OffsetFinding, ...]:
-    """What the workers' topic holds that a connector with its own topic does not see, or sees otherwise."""
+    """Return what the workers' topic holds that a connector with its own topic does not see, or sees differently."""
     own = {(found.key.connector, found.key.identity): found for found in (*first.offsets, *first.forgotten)}
     findings = []
     for found in second.offsets:
@@ -52,7 +52,7 @@ def compare_copy(first: StoreReading, second: StoreReading) -> tuple[OffsetFindi
 
 
 def build_notes(connector: Connector, offsets: Sequence[Offset], *, worker_group: str | None) -> tuple[str, ...]:
-    """What the reader must know of these offsets, however they were read."""
+    """Return the notes about these offsets that apply to both routes."""
     if connector.type is ConnectorType.SINK:
         return tuple(_sink_notes(connector, offsets, worker_group=worker_group))
     if connector.type is ConnectorType.SOURCE and not offsets:
@@ -61,11 +61,11 @@ def build_notes(connector: Connector, offsets: Sequence[Offset], *, worker_group
 
 
 def build_rest_notes(connector: Connector, offsets: Sequence[Offset]) -> tuple[str, ...]:
-    """What REST can't tell, where it is the only one that was asked."""
+    """Return what REST can't determine, for offsets read through REST alone."""
     notes = []
     if connector.type is not ConnectorType.SINK:
         if any(len(offset.partition) > 1 for offset in offsets):
-            # REST writes keys anew in Java's HashMap order, so byte variants fall together.
+            # REST encodes keys again in Java's HashMap order, so different encodings of one partition collapse.
             notes.append("partitions with several fields: REST can't tell spellings of the same key apart")
         own_topic = connector.config.get("offsets.storage.topic")
         if own_topic:
@@ -88,7 +88,7 @@ def _sink_notes(connector: Connector, offsets: Sequence[Offset], *, worker_group
 
 def _agrees(stored: StoredOffset, said: Offset | None) -> bool:
     if said is None:
-        # A value that a worker can't read takes the partition off REST's list.
+        # REST does not list a partition whose value a worker can't read.
         return stored.offset is None
     return spell_offset(stored.offset) == spell_offset(said.offset)
 

@@ -1,7 +1,7 @@
-"""What one plan knows of connectors and their offsets: each connector and each offsets topic is read once.
+"""Cache what one plan reads about connectors and their offsets: each connector and each offsets topic is read once.
 
-Steps never get it: what they read after a stop must be what is there then. The world that steps act on has no
-`SNAPSHOTS`, and a snapshot refuses to write.
+Steps never use it: what they read after a stop must be current. The environment of steps has no `SNAPSHOTS`, and a
+snapshot refuses to write.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from seamark.connect.model import Connector
-from seamark.offsets.read.connector import ConnectorOffsets, Content
+from seamark.offsets.read.connector import ConnectorAccess, ConnectorOffsets, Content
 from seamark.offsets.read.rest import RestOffsets
 from seamark.offsets.stores.stores import OffsetStores, OpenScan, ScanCache, open_topic_scan
 
@@ -27,8 +27,25 @@ if TYPE_CHECKING:
     from seamark.offsets.semantics import OffsetSemantics
 
 
-class _ReadOnly:
-    """Refuses to write: a snapshot that is acted on is a fault of seamark, not of the operator."""
+class _Snapshot(ConnectorAccess):
+    """Reads once and refuses to write: a write to a snapshot is a bug in seamark, not an operator error."""
+
+    @cached_property
+    def connector(self) -> Connector:
+        """Return the connector with its config and status."""
+        return super()._read_connector()
+
+    @cached_property
+    def meaning(self) -> OffsetSemantics:
+        """Return the semantics of its offsets."""
+        return super()._find_meaning(self.connector)
+
+    def _read_connector(self) -> Connector:
+        return self.connector
+
+    def _find_meaning(self, connector: Connector) -> OffsetSemantics:
+        del connector
+        return self.meaning
 
     def alter(self, offsets: Sequence[Offset]) -> object:
         raise NotImplementedError("a snapshot of offsets writes nothing")
@@ -40,58 +57,24 @@ class _ReadOnly:
         raise NotImplementedError("a snapshot of offsets writes nothing")
 
 
-class StoreSnapshot(_ReadOnly, ConnectorOffsets):
+class StoreSnapshot(_Snapshot, ConnectorOffsets):
     """A connector whose offsets are read from their stores."""
-
-    @cached_property
-    def connector(self) -> Connector:
-        """The connector, with its config and its status."""
-        return super()._read_connector()
-
-    @cached_property
-    def meaning(self) -> OffsetSemantics:
-        """What its offsets mean."""
-        return super()._find_meaning(self.connector)
 
     @cached_property
     def _contents(self) -> tuple[Content, Content]:
         return super()._read_stores(self.connector)
-
-    def _read_connector(self) -> Connector:
-        return self.connector
-
-    def _find_meaning(self, connector: Connector) -> OffsetSemantics:
-        del connector
-        return self.meaning
 
     def _read_stores(self, connector: Connector) -> tuple[Content, Content]:
         del connector
         return self._contents
 
 
-class RestSnapshot(_ReadOnly, RestOffsets):
-    """A connector whose offsets the workers report."""
-
-    @cached_property
-    def connector(self) -> Connector:
-        """The connector, with its config and its status."""
-        return super()._read_connector()
-
-    @cached_property
-    def meaning(self) -> OffsetSemantics:
-        """What its offsets mean."""
-        return super()._find_meaning(self.connector)
+class RestSnapshot(_Snapshot, RestOffsets):
+    """A connector whose offsets are read from the workers through REST."""
 
     @cached_property
     def _agreed(self) -> tuple[Offset, ...]:
         return super()._read_agreed()
-
-    def _read_connector(self) -> Connector:
-        return self.connector
-
-    def _find_meaning(self, connector: Connector) -> OffsetSemantics:
-        del connector
-        return self.meaning
 
     def _read_agreed(self) -> tuple[Offset, ...]:
         return self._agreed
@@ -118,18 +101,18 @@ class PlanSnapshots:
         self._lock = threading.Lock()
 
     def expect(self, names: Iterable[str]) -> None:
-        """Announce the connectors that the plan is about: one scan of their topic then reads all of them."""
+        """Announce the connectors of the plan, so that one scan of their topic reads all of them."""
         self._scans.expect(tuple(names))
 
     def open(self, cluster: str, name: str, connector: Connector | None = None) -> OffsetSnapshot:
-        """Return what is known of a connector, the same for each call; `connector` is what was read of it already."""
+        """Return the snapshot of a connector, the same for each call; `connector` is what was already read of it."""
         with self._lock:
             if (cluster, name) not in self._known:
                 self._known[cluster, name] = self.build(cluster, name, connector)
             return self._known[cluster, name]
 
     def build(self, cluster: str, name: str, connector: Connector | None) -> StoreSnapshot | RestSnapshot:
-        """Return a snapshot that nobody shares, such as that of a connector that Connect doesn't have yet."""
+        """Build an unshared snapshot, such as that of a connector that Connect does not have yet."""
         client, settings = self._clusters.client(cluster), self._clusters.settings(cluster)
         if self._context.verify == "rest":
             return RestSnapshot(

@@ -1,4 +1,4 @@
-"""The action that makes the records of a source's offsets what Connect would have written, while it is stopped."""
+"""The action that rewrites a stopped source's offset records as Connect would have written them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 from seamark.changes.action import (
     Action,
     ActionHistory,
-    CheckStep,
+    GuardStep,
     Needs,
     Reads,
     StepSequence,
@@ -20,17 +20,18 @@ from seamark.changes.action import (
 from seamark.changes.effect import ChangeKind, Effect, FieldChange, Preview
 from seamark.changes.environment import Environment
 from seamark.changes.preconditions import POSITION
-from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_places, step_kind
+from seamark.changes.step import CanNotUndo, ConnectorSubject, Intent, Observed, Step, compare_places, step_kind
 from seamark.connect.model import State
 from seamark.connectors.run_state import SetRunState
 from seamark.core.offsets import Offset
 from seamark.core.readings import read_all
-from seamark.errors import RefusedError
+from seamark.errors import RefusedError, SeamarkError
 from seamark.kafka.model import HeldRecord
 from seamark.offsets.codec.codec import decode_value
-from seamark.offsets.model import WriteRoute
+from seamark.offsets.model import DEFAULT_TOLERANCE, Tolerance, WriteRoute
 from seamark.offsets.port import OFFSETS, PLANNING, SNAPSHOTS
 from seamark.offsets.quiesce import refuse_moving
+from seamark.offsets.read.preview import Total, say_preview, say_total, sum_previews
 from seamark.offsets.repair.rules import (
     AnomalousOwner,
     AnomalousPartition,
@@ -49,30 +50,23 @@ from seamark.offsets.write.action import (
     find_unrestored_state,
     undo_write,
 )
-from seamark.offsets.write.preview import DEFAULT_TOLERANCE, Tolerance, Total, say_preview, say_total, sum_previews
 from seamark.offsets.write.steps import CheckPreview, WriteOffsets
 from seamark.policy.permissions import Permission, Right
 from seamark.report.words import render_count
 
 
 @dataclass(frozen=True, slots=True)
-class RepairStep(Step):
-    """What the steps of one mending have in common: whose, in which topic, and by which rules."""
+class RepairStep(ConnectorSubject, Step):
+    """The common part of the steps of one repair: the owner, the topic, and the rules."""
 
-    cluster: str
-    name: str
     topic: str
     rules: tuple[RepairRule, ...]
 
-    # Whether it looks at what was mended; its rules are those of `settle_rule`.
+    # Whether the step checks repaired records; its rules are then those of `settle_rule`.
     settled: ClassVar[bool] = True
 
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
-
     def read(self, world: Environment) -> tuple[dict[str, HeldRecord], list[HeldRecord]]:
-        """The records that lie there by their places, and for all rules what shall lie there."""
+        """Read the current records by their locations, and build the target records of all rules."""
         holding = world.use(OFFSETS)(self.cluster, self.name).read_topic(self.topic)
         mended = [
             record
@@ -91,9 +85,9 @@ class RepairStep(Step):
 @step_kind("mend-offsets")
 @dataclass(frozen=True, slots=True)
 class RepairRecords(RepairStep):
-    """Every spelling that a task may look for, and every copy of it, gets the same value.
+    """Writes the same value for every key encoding that a task may look up, and for every copy of it.
 
-    Which value that is, is read when the connector has stopped. The images show the bytes at each place.
+    The value is read after the connector has stopped. The images contain the bytes at each location.
     """
 
     aspect: ClassVar[str] = POSITION
@@ -136,8 +130,8 @@ class RepairRecords(RepairStep):
 
 @step_kind("verify-mended")
 @dataclass(frozen=True, slots=True)
-class VerifyRepaired(CheckStep, RepairStep):
-    """Right before the connector may run, its records are looked at again: each is what it should be."""
+class VerifyRepaired(GuardStep, RepairStep):
+    """Checks, directly before the connector may run, that each of its records is as it should be."""
 
     aspect: ClassVar[str] = "verified"
     expires: ClassVar[bool] = True
@@ -145,27 +139,22 @@ class VerifyRepaired(CheckStep, RepairStep):
     def describe(self) -> str:
         return f"verify the records of {self.subject} in topic {self.topic}"
 
-    def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
-        if wrong := self._find_wrong(world):
-            raise RefusedError(
-                f"the records of {self.subject} are not what they should be: somebody else writes them",
-                cause=f"it is not so at {', '.join(wrong[:5])}",
-                hint=f"find out who; then: seamark offsets show {self.cluster}/{self.name}",
-            )
-
-    def observe(self, world: Environment, intent: Intent) -> Observed:
-        del intent
-        return Observed.BEFORE if self._find_wrong(world) else Observed.AFTER
-
-    def _find_wrong(self, world: Environment) -> list[str]:
+    def find_refusal(self, world: Environment) -> SeamarkError | None:
+        """Compare the records with the result of the rules."""
         held, wanted = self.read(world)
         now, then = _build_image(wanted, held)["offsets"], _build_wanted(wanted)["offsets"]
-        return [place for place in then if now[place] != then[place]]
+        wrong = [place for place in then if now[place] != then[place]]
+        if not wrong:
+            return None
+        return RefusedError(
+            f"the records of {self.subject} are not what they should be: somebody else writes them",
+            cause=f"it is not so at {', '.join(wrong[:5])}",
+            hint=f"find out who; then: seamark offsets show {self.cluster}/{self.name}",
+        )
 
 
 def _build_image(wanted: Sequence[HeldRecord], held: Mapping[str, HeldRecord]) -> dict[str, Any]:
-    """What lies at the places of these records. No record and a tombstone are the same."""
+    """Build the image of the locations of these records. A missing record and a tombstone are equivalent."""
     return {
         "offsets": {
             record.place: held[record.place].to_dict()["value"] if record.place in held else None for record in wanted
@@ -178,13 +167,13 @@ def _build_wanted(wanted: Sequence[HeldRecord]) -> dict[str, Any]:
 
 
 REMOVAL = "docs/runbooks/offsets-topic-repartitioned.md describes how to remove them"
-"""What to say of records that `offsets mend` leaves in the log."""
+"""What messages say about records that a repair keeps in the log."""
 
 
 def build_mend_effect(
     owner: AnomalousOwner, meaning: OffsetSemantics, moved: Sequence[tuple[Offset, Preview]]
 ) -> Effect:
-    """One line for the connector, and a field for each record that changes."""
+    """Build one line for the connector, with a field for each record that changes."""
     connector = owner.connector
     status = connector.status
     is_stopped = status is not None and status.state is State.STOPPED
@@ -214,7 +203,7 @@ def _build_moved(owner: AnomalousOwner, meaning: OffsetSemantics, offset: Offset
 
 
 def _build_fields(found: AnomalousPartition) -> Iterator[FieldChange]:
-    """Every record that changes: where it lies and its key, its value before and after."""
+    """Return each record that changes: its location and key, its value before and after."""
     held = {record.place: record for record in found.records}
     for record in found.build():
         before = held.get(record.place)
@@ -223,7 +212,7 @@ def _build_fields(found: AnomalousPartition) -> Iterator[FieldChange]:
 
 
 def say_left(found: Sequence[AnomalousOwner]) -> tuple[str, ...]:
-    """Why a plan is empty although something is odd."""
+    """Explain why a plan is empty although there are anomalies."""
     if not found:
         return ()
     names = ", ".join(owner.connector.owner for owner in found[:10])
@@ -232,7 +221,7 @@ def say_left(found: Sequence[AnomalousOwner]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RepairSeen:
-    """What `RepairOffsets` reads: the records of each partition, and what other offsets for the task mean."""
+    """What `RepairOffsets` reads: the records of each partition, and the effect of other offsets for the task."""
 
     quiesced: Quiesced
     owner: AnomalousOwner
@@ -242,23 +231,21 @@ class RepairSeen:
 
     @property
     def moved(self) -> tuple[Offset, ...]:
-        """The offsets that aren't those that the tasks use now."""
+        """Return the offsets that differ from those that the tasks use now."""
         return self.owner.moved
 
 
 @action_kind("repair-offsets")
 @needs_permission(Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
-class RepairOffsets(Action):
-    """Give all records of some partitions of a source the value that each rule names, as it is after the stop.
+class RepairOffsets(ConnectorSubject, Action):
+    """Write the value that each rule selects to all records of some partitions of a source, as read after the stop.
 
-    `planned` is what the plan says is reprocessed and skipped, where the value isn't the one that the tasks use now:
-    beyond the `tolerance` nothing is written. `config` is the fingerprint of the config that the plan was created for.
-    `wait_seconds` is how long the first new offset is waited for.
+    `planned` is what the plan reprocesses and skips, if the value is not the one that the tasks use now: beyond the
+    `tolerance` nothing is written. `config` is the fingerprint of the config that the plan was created for.
+    `wait_seconds` is how long to wait for the first new offset.
     """
 
-    cluster: str
-    name: str
     topic: str
     rules: tuple[RepairRule, ...]
     planned: Total | None = None
@@ -266,11 +253,6 @@ class RepairOffsets(Action):
     wait_seconds: float | None = None
     accepts_zombies: bool = False
     config: str = ""
-
-    @property
-    def subject(self) -> str:
-        """The connector."""
-        return f"connector/{self.cluster}/{self.name}"
 
     @classmethod
     def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[RepairSeen]:
@@ -282,7 +264,7 @@ class RepairOffsets(Action):
         """Read one connector and its records.
 
         Raises:
-            RefusedError: the record whose value counts is not there any more.
+            RefusedError: The record whose value was selected no longer exists.
         """
         port, planning = reads.world.use(SNAPSHOTS).open(self.cluster, self.name), reads.use(PLANNING)
         quiesced = build_quiesced(port.connector, reads)
@@ -300,7 +282,7 @@ class RepairOffsets(Action):
             stored,
             (),
             context=planning.context,
-            settings=planning.settings(self.cluster),
+            settings=planning.clusters.settings(self.cluster),
             wait_seconds=self.wait_seconds,
             carried=True,
         )
@@ -313,7 +295,7 @@ class RepairOffsets(Action):
         )
 
     def steps(self, seen: RepairSeen) -> StepSequence:
-        """Stop, check, write the records, verify them, restore the state; nothing where all are as they should be."""
+        """Return the steps: stop, check, write and verify the records, restore the state; none if all are correct."""
         if not any(one.is_needed() for one in seen.owner.partitions):
             return ()
         settled = tuple(settle_rule(rule, seen.owner.home) for rule in self.rules)
@@ -329,12 +311,12 @@ class RepairOffsets(Action):
         )
 
     def needs(self, seen: RepairSeen) -> Needs:
-        """The connector's locks, and the rights to read and write its topic."""
+        """Return the connector's locks, and the permissions to read and write its topic."""
         rights = frozenset(Right("topic", self.topic, operation) for operation in ("READ", "WRITE"))
         return Needs(seen.quiesced.locks, rights)
 
     def effects(self, seen: RepairSeen) -> tuple[Effect, ...]:
-        """One line for the connector, one field for each record that changes."""
+        """Return one line for the connector, with one field for each record that changes."""
         moved = list(zip(seen.moved, seen.previews, strict=True))
         return (build_mend_effect(seen.owner, seen.meaning, moved),)
 
@@ -343,7 +325,7 @@ class RepairOffsets(Action):
         return seen.quiesced.find_intents()
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
-        """Return the action that writes the previous records, and restores the connector's state."""
+        """Return the action that writes the previous records and restores the connector's state."""
         restores = find_unrestored_state(past)
         if past.find(RepairRecords) is None:
             return SetRunState(self.cluster, self.name, restores) if restores else None
@@ -351,7 +333,7 @@ class RepairOffsets(Action):
         return None if back is None else undo_write(back, restores=restores)
 
     def _build_check(self, seen: RepairSeen) -> tuple[Step, ...]:
-        """Where the value isn't the one that the tasks use now, what that means is counted again after the stop."""
+        """If the value is not the one that the tasks use now, count its effect again after the stop."""
         if not seen.moved:
             return ()
         planned = self.planned or sum_previews(seen.previews)

@@ -1,4 +1,4 @@
-"""Plans that make the records of sources' offsets what Connect would have written."""
+"""Plan repairs: rewrite the offset records of sources as Connect would have written them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from seamark.changes.plan import PlannedChange
 from seamark.connect.capability import Capability
 from seamark.errors import UsageError
+from seamark.offsets.model import DEFAULT_SAFETY, SafetyOptions
+from seamark.offsets.read.preview import sum_previews
 from seamark.offsets.repair.action import REMOVAL, RepairOffsets, RepairSeen, say_left
 from seamark.offsets.repair.rules import AnomalousOwner, AnomalyFinder
 from seamark.offsets.write.guards import build_config_pin
-from seamark.offsets.write.preview import DEFAULT_SAFETY, SafetyOptions, sum_previews
 from seamark.offsets.write.rights import build_rights_notes
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ _LEVEL_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class RepairChoice:
-    """How records are mended.
+    """How records are repaired.
 
-    `take` says whose value, where they differ: `newest`, or a place as `connect-offsets-3@117`.
+    `take` selects the value if records differ: `newest`, or a location such as `connect-offsets-3@117`.
     """
 
     take: str = ""
@@ -38,14 +39,14 @@ class RepairChoice:
 
 @dataclass(frozen=True, slots=True)
 class RepairPlanner:
-    """Plans over odd records. Nothing is changed here; `fleet.apply` does it."""
+    """Plans for anomalous records. Nothing is changed here; `fleet.apply` makes the changes."""
 
     deps: OffsetDependencies
 
     def mend(
         self, owners: Sequence[str] = (), *, everything: bool = False, choice: RepairChoice | None = None
     ) -> PlannedChange:
-        """Plan that nothing is odd about the records of these sources, or of all of them."""
+        """Plan to repair the records of these sources, or of all sources."""
         choice = choice or RepairChoice()
         if everything == bool(owners):
             raise UsageError("say whose offsets: some owners, or all of them", hint="OWNER…, or --all")
@@ -53,7 +54,7 @@ class RepairPlanner:
         found = odd.read_all(choice.take) if everything else odd.read(owners, choice.take)
         title = _build_title(owners, everything=everything)
         needed = [one for owner in found if (one := self._find_needed(owner)) is not None]
-        reads = self.deps.planner.open_reads(len(needed)).over(self.deps.world)
+        reads = self.deps.planner.build_reads(self.deps.world)
         if not needed:
             planned = self.deps.planner.plan(title, (), reads=reads)
             return replace(planned, plan=replace(planned.plan, notes=say_left(found)))
@@ -69,7 +70,7 @@ class RepairPlanner:
         return self.deps.planner.plan(title, actions, notes=dict.fromkeys(notes), reads=reads, known=known)
 
     def _find_needed(self, owner: AnomalousOwner) -> AnomalousOwner | None:
-        """The owner with the partitions that are not yet as they will be; None where all are."""
+        """Return the owner with the partitions that still need a repair; None if none does."""
         needed = tuple(one for one in owner.partitions if one.is_needed())
         return replace(owner, partitions=needed) if needed else None
 

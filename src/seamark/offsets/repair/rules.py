@@ -1,4 +1,4 @@
-"""Which partitions of which sources have records that need mending, and whose value each gets."""
+"""Determine which partitions of which sources need a repair, and which value each gets."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ if TYPE_CHECKING:
 
 
 NEWEST = "newest"
-"""Takes the record that was written last, where several differ."""
+"""Selects the record that was written last, if several differ."""
 
 _READABLE = (ValueVerdict.GOOD, ValueVerdict.TOMBSTONE)
 
 
 @dataclass(frozen=True, slots=True)
 class RepairRule:
-    """Whose value one partition gets: that of the record which lies under `key` on partition `where` of the topic.
+    """Selects the value for one partition: that of the record with `key` on partition `where` of the topic.
 
-    It is read when it is written, not when the plan is made: a running task moves on until its stop. Unless somebody
-    has `said` that it is this one, a record of the same key at home goes before it: that is where tasks write.
+    The value is read when it is written, not when the plan is created: a running task progresses until it stops. Unless
+    the user chose this record (`said`), a record of the same key on the correct partition takes precedence, because
+    tasks write there.
     """
 
     partition: OffsetMap
@@ -44,12 +45,12 @@ class RepairRule:
 
     @property
     def identity(self) -> str:
-        """What tells the partition from others."""
+        """Return the identity that distinguishes the partition from others."""
         return spell_identity(self.partition)
 
 
 def is_odd(stored: StoredOffset, home: Home) -> bool:
-    """Whether there is anything to mend: several records, one away from home, or one that no task reads."""
+    """Return whether a repair is needed: several records, one on a wrong partition, or one that no task reads."""
     found = stored.evidence
     if stored.others or found.key is None:
         return bool(stored.others)
@@ -57,9 +58,9 @@ def is_odd(stored: StoredOffset, home: Home) -> bool:
 
 
 def choose_record(stored: StoredOffset, take: str = "") -> StoredRecord | None:
-    """The record whose value counts; None where nobody can tell and nobody said.
+    """Return the record whose value is used; None if it is ambiguous and the user chose none.
 
-    `take` says it, where they differ: `newest`, or a record's place.
+    `take` chooses it if records differ: `newest`, or a record's location.
     """
     every = (stored.evidence, *stored.others)
     readable = [found for found in every if found.value_verdict in _READABLE and found.key is not None]
@@ -70,7 +71,7 @@ def choose_record(stored: StoredOffset, take: str = "") -> StoredRecord | None:
 
 
 def settle_rule(rule: RepairRule, home: Home) -> RepairRule:
-    """The rule for a look at what was mended: the value is now that at home, of a spelling that was kept."""
+    """Return the rule for checking a repair: the value is now on the correct partition, in a kept encoding."""
     key = rule.key if is_task_key(rule.key) else _spell_rest(rule)
     where = home(key)
     return RepairRule(rule.partition, rule.where if where is None else where, key)
@@ -84,10 +85,10 @@ def build_mended(
     home: Home,
     settled: bool = False,
 ) -> tuple[HeldRecord, ...]:
-    """What will be, of all that lies there of one partition: the copies on other partitions first.
+    """Build the target records of one partition: those on wrong partitions come first.
 
-    Every spelling that a task may look for, and every copy of it, gets the same value. Keys that no task spells so stay
-    as they are. `settled` is for a look afterwards: no record is no value.
+    Every key encoding that a task may look up, and every copy of it, gets the same value. Keys in an encoding that no
+    task uses stay unchanged. `settled` is for the check afterwards: a missing record means "no value".
     """
     held = {(record.partition, record.key): record.value for record in records}
     value = held.get((rule.where, rule.key)) if settled else _find_value(held, rule, home)
@@ -104,7 +105,7 @@ def build_mended(
 
 
 def find_records(records: Iterable[HeldRecord], rule: RepairRule) -> list[HeldRecord]:
-    """Those of a connector's records that speak of the partition of a rule."""
+    """Return those of a connector's records that belong to the partition of a rule."""
     return [
         record
         for record in records
@@ -128,7 +129,7 @@ def _find_value(held: Mapping[tuple[int, bytes], bytes | None], rule: RepairRule
 
 def _find_kept(held: Mapping[tuple[int, bytes], bytes | None], rule: RepairRule) -> list[bytes]:
     keys = list(dict.fromkeys(key for _, key in held if is_task_key(key)))
-    # Where no task reads any of them, the spelling that REST and most tasks use is the best there is.
+    # If no task reads any of them, use the encoding of REST and of most tasks.
     return keys or [_spell_rest(rule)]
 
 
@@ -142,7 +143,7 @@ _ELSEWHERE = ("producer.override.bootstrap.servers", "consumer.override.bootstra
 
 @dataclass(frozen=True, slots=True)
 class AnomalousPartition:
-    """One partition about whose records something is odd: what lies there, whose value it gets, and that value."""
+    """One partition with anomalous records: the records, the rule that selects the value, and that value."""
 
     rule: RepairRule
     records: tuple[HeldRecord, ...]
@@ -154,27 +155,27 @@ class AnomalousPartition:
 
     @property
     def is_moved(self) -> bool:
-        """Whether it will hold another position than the one that counts now, as far as one can tell."""
+        """Return whether the effective offset changes, as far as it can be determined."""
         return spell_offset(self.offset.offset) != spell_offset(self.held.offset)
 
     @property
     def is_stray(self) -> bool:
-        """Whether a key that a task may look for lies away from home."""
+        """Return whether a key that a task may look up is on a wrong partition."""
         return any(one.partition != self.home(one.key) and is_task_key(one.key) for one in self.records)
 
     def build(self) -> tuple[HeldRecord, ...]:
-        """What its records will be."""
+        """Return the target records."""
         return build_mended(self.records, self.rule, topic=self.topic, home=self.home)
 
     def is_needed(self) -> bool:
-        """Whether anything is not yet as it will be."""
+        """Return whether any record differs from its target."""
         held = {record.place: record.value for record in self.records}
         return any(held.get(one.place) != one.value for one in self.build())
 
 
 @dataclass(frozen=True, slots=True)
 class AnomalousOwner:
-    """A source with odd records in its topic."""
+    """A source with anomalous records in its topic."""
 
     connector: Connector
     topic: str
@@ -183,17 +184,17 @@ class AnomalousOwner:
 
     @property
     def moved(self) -> tuple[Offset, ...]:
-        """The offsets of its partitions that are not those that count now."""
+        """Return the offsets of its partitions that differ from the effective ones."""
         return tuple(one.offset for one in self.partitions if one.is_moved)
 
     @property
     def has_strays(self) -> bool:
-        """Whether one of its keys lies on several partitions of the topic, or on a wrong one."""
+        """Return whether one of its keys is on several partitions of the topic, or on a wrong one."""
         return any(one.is_stray for one in self.partitions)
 
 
 class AnomalyFinder:
-    """Reads the topics of sources for what is odd."""
+    """Searches the topics of sources for anomalies."""
 
     def __init__(self, clusters: Clusters, *, connectors: Connectors, stores: OffsetStores) -> None:
         self._clusters = clusters
@@ -201,12 +202,12 @@ class AnomalyFinder:
         self._stores = stores
 
     def read(self, owners: Sequence[str], take: str) -> list[AnomalousOwner]:
-        """Those of these owners about whose records something is odd."""
+        """Return those of these owners that have anomalous records."""
         connectors = [self._connectors.one(owner) for owner in dict.fromkeys(owners)]
         return self._build(connectors, take)
 
     def read_all(self, take: str) -> list[AnomalousOwner]:
-        """All sources of the context about whose records something is odd."""
+        """Return all sources of the context that have anomalous records."""
         reading = self._connectors.all()
         if reading.failures:
             raise RefusedError(
@@ -217,7 +218,7 @@ class AnomalyFinder:
         return self._build([one for one in reading.items if self._is_readable(one)], take)
 
     def _is_readable(self, connector: Connector) -> bool:
-        """Whether one of all is a source whose records are in a topic of this Kafka cluster."""
+        """Return whether a connector is a source whose records are in a topic of this Kafka cluster."""
         if connector.type is not ConnectorType.SOURCE or any(connector.config.get(key) for key in _ELSEWHERE):
             return False
         return self._clusters.settings(connector.cluster).offsets_file is None
@@ -251,7 +252,7 @@ class AnomalyFinder:
         return found
 
     def _read_each(self, connectors: Sequence[Connector]) -> Iterator[tuple[Connector, TopicStore, StoreReading]]:
-        """What the topic of each holds of it. The workers' topic is read once for all of a cluster."""
+        """Read each connector's records from its topic. The workers' topic is read once per Connect cluster."""
         shared: dict[str, list[Connector]] = {}
         for connector in connectors:
             places = self._stores.find(connector)
@@ -293,10 +294,10 @@ def _build_partition(
 
 
 def read_odd_partition(rule: RepairRule, held: CurrentOffset, *, topic: str, home: Home) -> AnomalousPartition:
-    """Return what one rule makes of the records that are there now.
+    """Apply one rule to the records that currently exist.
 
     Raises:
-        RefusedError: the record whose value counts is not there any more.
+        RefusedError: The record whose value was selected no longer exists.
     """
     records = tuple(record for record in held.records if record.topic == topic)
     taken = next((one for one in records if (one.partition, one.key) == (rule.where, rule.key)), None)

@@ -1,4 +1,4 @@
-"""Who may have seen where owners stood: the offsets topics, the journal, exports, and what is held now."""
+"""Collect observations of past offsets: from the offsets topics, the journal, exports, and the current offsets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def read_change_observations(journal: JournalPort, locks: Collection[str]) -> dict[str, list[Observation]]:
-    """By subject, what the changes that took one of these locks saw and left, in the order of their times."""
+    """Read, by subject, the offsets that changes with one of these locks found and wrote, in the order of time."""
     names = {base_name(lock) for lock in locks}
     found: dict[str, list[Observation]] = {}
     for head in journal.heads():
@@ -46,7 +46,7 @@ def read_change_observations(journal: JournalPort, locks: Collection[str]) -> di
 
 
 def build_observations(entries: Sequence[Entry]) -> Iterator[tuple[str, Observation]]:
-    """What the entries of one change tell of positions: by subject, before each write and after it was done."""
+    """Build observations from the entries of one change: by subject, before each write and after it was done."""
     plan = Plan.from_dict(entries[0].body["plan"])
     intents: dict[int, Mapping[str, Any]] = {}
     for entry in entries:
@@ -55,7 +55,7 @@ def build_observations(entries: Sequence[Entry]) -> Iterator[tuple[str, Observat
             continue
         step = build_step(plan.steps[number])
         if entry.kind is EntryKind.INTENT:
-            # One that is written again tells once more what the first one found, not what is there by then.
+            # A repeated intent records once more what the first one found, not what is stored by then.
             is_repeated = number in intents and intents[number]["before"] == entry.body["before"]
             intents[number] = entry.body
             if not is_repeated:
@@ -72,13 +72,13 @@ def _see(step: Step, image: Any, entry: Entry, *, word: str) -> Iterator[tuple[s
         yield step.subject, Observation(one.partition, one.offset, at_ms, at_ms, f"{word} change {entry.change}")
 
 
-# An export says its time to the second, and what it holds was read before it.
+# The time of an export is rounded to the second, and its offsets were read before that time.
 _SECOND_MS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class PastExport:
-    """One export, as a source of observations. `topics` are the ids that the topics of its sinks and groups had."""
+    """One export as a source of observations. `topics` are the IDs that the topics of its sinks and groups had."""
 
     name: str
     at_ms: int
@@ -86,7 +86,7 @@ class PastExport:
     topics: Mapping[str, str]
 
     def build_observations(self, owner: str, partitions: Sequence[OffsetMap]) -> Iterator[Observation]:
-        """What it saw of an owner, also that it held nothing for one of these partitions."""
+        """Build the observations of an owner, including that one of these partitions had no offset."""
         found = self.owners.get(owner)
         if found is None:
             return
@@ -106,11 +106,11 @@ class PastExport:
 
 
 def read_exports(paths: Sequence[Path], *, context: str) -> tuple[tuple[PastExport, ...], tuple[str, ...]]:
-    """The exports in these files and folders, the oldest first, and notes on what was left out of folders.
+    """Read the exports in these files and folders, oldest first, with notes on files that were skipped in folders.
 
     Raises:
-        UsageError: a file that was named is no export, or of another context.
-        RefusedError: an export is not as it was written.
+        UsageError: A named file is not an export, or belongs to another context.
+        RefusedError: An export was modified.
     """
     found, notes = [], []
     for path in paths:
@@ -151,7 +151,7 @@ def _read_one(file: Path) -> PastExport:
 
 
 def _find_writes(owner: OwnerExport) -> dict[tuple[str, str | None], int]:
-    """When each offset was written, where its record tells: by partition and offset."""
+    """Return when each offset was written, if its record has a time: by partition and offset."""
     written: dict[tuple[str, str | None], int] = {}
     for record in owner.records:
         key = decode_key(record.key).key if record.key is not None else None
@@ -162,7 +162,7 @@ def _find_writes(owner: OwnerExport) -> dict[tuple[str, str | None], int]:
 
 
 def find_topic_ids(exports: Sequence[PastExport], moment_ms: int) -> dict[str, tuple[str, str]]:
-    """By topic, the id that it had in the newest export at that moment or before, and which export that is."""
+    """Return by topic the ID in the newest export at that time or before, and the name of that export."""
     found: dict[str, tuple[str, str]] = {}
     for one in exports:
         if one.at_ms <= moment_ms:
@@ -183,13 +183,13 @@ class OwnerRef:
 
     @property
     def is_reader(self) -> bool:
-        """Whether its positions are in topics: a sink or a group."""
+        """Return whether its offsets are of topics: a sink or a group."""
         return self.connector is None or self.connector.type is ConnectorType.SINK
 
 
 @dataclass(slots=True)
 class Observations:
-    """What is known of one owner: its current offsets, and the observations of each partition."""
+    """What is known about one owner: its current offsets, and the observations of each partition."""
 
     held: tuple[Offset, ...] = ()
     observations: dict[str, list[Observation]] = field(default_factory=dict)
@@ -199,7 +199,7 @@ class Observations:
         self.observations.setdefault(spell_identity(observation.partition), []).append(observation)
 
     def find(self, moment_ms: int) -> tuple[tuple[PastOffset, ...], tuple[OffsetMap, ...]]:
-        """Where each partition stood, and the partitions that are held now and of which nobody can tell it."""
+        """Return each partition's offset at that time, and the stored partitions without an observation."""
         held = {spell_identity(one.partition): one.partition for one in self.held}
         found = {name: find_past_offset(seen, moment_ms) for name, seen in self.observations.items()}
         past_offsets = tuple(one for one in found.values() if one is not None)
@@ -229,10 +229,10 @@ class ObservationSources:
         """Sources that could not be read."""
 
     def collect(self, asked: Sequence[OwnerRef]) -> dict[str, Observations]:
-        """What is known of each owner.
+        """Collect the observations of each owner.
 
         Raises:
-            SeamarkError: what one of them holds now can't be read.
+            SeamarkError: The current offsets of an owner can't be read.
         """
         found = self._read_held(asked)
         self._collect_topics([one.connector for one in asked if one.connector is not None and not one.is_reader], found)
@@ -257,17 +257,17 @@ class ObservationSources:
             held = tuple(offset for offset in export.offsets if offset.offset is not None) if export else ()
             found[one.owner] = Observations(held)
             if one.is_reader:
-                # A source's topic says of itself what it holds, and since when.
+                # For a source, its topic already shows the current offset and since when it is stored.
                 for offset in held:
                     now = self._now_ms
                     found[one.owner].add(Observation(offset.partition, offset.offset, now, now, "where it stands"))
         return found
 
     def _collect_topics(self, sources: Sequence[Connector], found: dict[str, Observations]) -> None:
-        """The history of every source, one reading for all that share a topic."""
+        """Collect the history of every source, with one reading for all that share a topic."""
         by_place: dict[tuple[str, str], list[Connector]] = {}
         for one in sources:
-            # One with a topic of its own, or one in another Kafka cluster, reads it alone.
+            # A connector with its own topic, or in another Kafka cluster, is read separately.
             own = one.name if any(one.config.get(key) for key in _OWN_PLACE) else ""
             by_place.setdefault((one.cluster, own), []).append(one)
         for sharing in by_place.values():
@@ -287,7 +287,7 @@ class ObservationSources:
         try:
             return build_history(store.read_history(names))
         except NotFoundError as missing:
-            # A connector's own topic is made by the worker, when it first needs it.
+            # The worker creates a connector's own topic when it first needs it.
             self.notes.append(f"{store.name} is not there yet: {missing.message}")
             return ()
 
@@ -305,7 +305,7 @@ class ObservationSources:
                     found[subjects[subject]].add(observation)
 
     def _find_subjects(self, asked: OwnerRef) -> tuple[str, ...]:
-        """Under which names changes may have moved an owner."""
+        """Return the names under which changes may have moved an owner."""
         connector = asked.connector
         if connector is None:
             return (asked.owner,)
@@ -322,9 +322,9 @@ class ObservationSources:
 
 
 def build_topic_observations(entries: Sequence[HistoryEntry], *, now_ms: int) -> list[Observation]:
-    """The writes of one partition that are left, the oldest first: each holds until the next one.
+    """Build observations from the remaining writes of one partition, oldest first: each is valid until the next one.
 
-    Compaction takes the oldest first. So whatever came between two that are left would be left too.
+    Compaction removes the oldest records first, so no write between two remaining ones is missing.
     """
     times = [entry.evidence.timestamp_ms or 0 for entry in entries]
     ends = [max(at, following - 1) for at, following in pairwise(times)]
@@ -332,6 +332,6 @@ def build_topic_observations(entries: Sequence[HistoryEntry], *, now_ms: int) ->
     return [
         Observation(entry.partition or {}, entry.offset, at, until, entry.evidence.place)
         for entry, at, until in zip(entries, times, ends, strict=True)
-        # What nobody can read is not the same as nothing.
+        # An unreadable value does not mean "no offset".
         if entry.offset is not None or entry.evidence.value_verdict in _NOTHING
     ]

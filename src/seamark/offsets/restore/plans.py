@@ -1,4 +1,4 @@
-"""The plan that puts many owners, sources and sinks together, where they stood at a moment."""
+"""Plan the restore of many owners, sources and sinks together, to their offsets at a point in time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seamark.changes.action import LOCKS
-from seamark.changes.effect import Effect
 from seamark.changes.plan import PlannedChange
 from seamark.connect.model import Connector
 from seamark.connectors.model import build_selection, is_pattern
@@ -18,6 +17,7 @@ from seamark.core.readings import fan_out
 from seamark.core.refs import is_group_owner, read_group_name
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
 from seamark.groups.targets import OFFSET
+from seamark.offsets.model import DEFAULT_SAFETY, SafetyOptions
 from seamark.offsets.port import SNAPSHOTS
 from seamark.offsets.restore.observations import (
     Observations,
@@ -37,7 +37,6 @@ from seamark.offsets.restore.targets import (
 from seamark.offsets.semantics.sinks import SinkMeaning, find_spot, read_number
 from seamark.offsets.stores.stores import reads_elsewhere
 from seamark.offsets.write.plans import merge, plan_write
-from seamark.offsets.write.preview import DEFAULT_SAFETY, SafetyOptions
 from seamark.offsets.write.rights import SharedGroups, read_shared
 from seamark.report.words import render_count, render_time
 
@@ -46,16 +45,16 @@ if TYPE_CHECKING:
     from seamark.offsets.port import OffsetDependencies
     from seamark.offsets.semantics import OffsetSemantics
 
-# Whoever has hundreds of partitions looks at the first ones; `-o json` has all.
+# Of an owner with hundreds of partitions only the first ones are shown; `-o json` has all.
 _SHOWN_PARTITIONS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreOptions:
-    """A moment, and what may be taken for evidence of it.
+    """A point in time, and the evidence that may be used for it.
 
-    `exports` are files and folders. With `by_record_time` a sink of which nobody knows more goes to the first record
-    of that time or later. With `skip_unknown` those of whom nobody knows anything are left out, and named.
+    `exports` are files and folders. With `by_record_time`, a sink without better evidence is set to the first record of
+    that time or later. With `skip_unknown`, owners without evidence are skipped and listed.
     """
 
     moment: datetime
@@ -65,7 +64,7 @@ class RestoreOptions:
 
     @property
     def moment_ms(self) -> int:
-        """The moment in milliseconds since the epoch."""
+        """Return the point in time in milliseconds since the epoch."""
         return round(self.moment.timestamp() * 1000)
 
 
@@ -84,10 +83,10 @@ class RestorePlanner:
         partitions: Sequence[str] = (),
         safety: SafetyOptions = DEFAULT_SAFETY,
     ) -> PlannedChange:
-        """Put these owners, or every connector, where they stood; one plan with a lane for each.
+        """Plan to restore these owners, or every connector; one plan with a step sequence for each.
 
         Raises:
-            RefusedError: of some nobody can tell it, and they are not to be left out.
+            RefusedError: Some owners have no evidence, and `skip_unknown` is not set.
         """
         if self.deps.context.verify == "rest":
             raise UnsupportedError(
@@ -107,7 +106,7 @@ class RestorePlanner:
             clusters=self.deps.clusters,
             stores=self.deps.world.stores,
             journal=self.deps.open_journal,
-            locks=self.deps.planner.open_reads(1).use(LOCKS),
+            locks=self.deps.planner.build_reads(self.deps.world).use(LOCKS),
             exports=exports,
             now_ms=now_ms,
         )
@@ -143,7 +142,7 @@ class RestorePlanner:
         return tuple(found.values())
 
     def _read_shared(self, asked: Sequence[OwnerRef]) -> SharedGroups | None:
-        """Who is in the groups of sinks: read once for all of them."""
+        """Read the sinks that share consumer groups, once for all owners."""
         has_sink = any(one.connector is not None and one.is_reader for one in asked)
         return read_shared(self.deps.clusters) if has_sink else None
 
@@ -160,7 +159,7 @@ class RestorePlanner:
     ) -> PlannedChange:
         connector = asked.connector
         if connector is not None and reads_elsewhere(connector):
-            # Exports tell the ids of topics of the context's own cluster.
+            # Exports contain the topic IDs of the context's own Kafka cluster only.
             ids = {}
         meaning: OffsetSemantics = SinkMeaning("", {})
         if connector is not None:
@@ -182,13 +181,13 @@ class RestorePlanner:
     def _place_group(self, owner: str, way: RestoreTargets) -> PlannedChange:
         spots = {spot: read_number(one.offset, OFFSET) for one in way.offsets if (spot := find_spot(one.partition))}
         if not spots:
-            # All of it stays: the reason is in the notes.
+            # All offsets stay unchanged; the notes have the reason.
             return self.deps.planner.plan(owner, ())
         planned = self.deps.open_groups().place(read_group_name(owner), spots)
         return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *way.notes)))
 
     def _leave_out(self, failures: Mapping[str, SeamarkError], back: RestoreOptions, *, count: int) -> tuple[str, ...]:
-        """Name those who are left out, if they may be."""
+        """Return notes that name the skipped owners, if skipping is allowed."""
         for error in failures.values():
             if count == 1 or not isinstance(error, UnsupportedError | NotFoundError):
                 raise error
@@ -204,7 +203,7 @@ class RestorePlanner:
 
 
 def _explain(planned: PlannedChange, owner: str, way: RestoreTargets, meaning: OffsetSemantics) -> PlannedChange:
-    """The plan of one owner, with whose word its positions are: in its line, and of several partitions below it."""
+    """Add the evidence of the offsets to an owner's plan: on its line, and for several partitions below it."""
     if planned.is_empty:
         there = (f"{owner} stands there already: {format_precision(way.past_offsets)}",) if way.past_offsets else ()
         return replace(planned, plan=replace(planned.plan, notes=(*way.notes, *there)))
@@ -218,12 +217,12 @@ def _explain(planned: PlannedChange, owner: str, way: RestoreTargets, meaning: O
     if len(lines) > _SHOWN_PARTITIONS:
         more = f"… {render_count(len(lines) - _SHOWN_PARTITIONS, 'partition')} more"
         lines = [*lines[:_SHOWN_PARTITIONS], more]
-    effects = tuple(_add_words(effect, format_precision(way.past_offsets), lines) for effect in planned.effects)
+    words = format_precision(way.past_offsets)
+    effects = tuple(
+        replace(effect, words=f"{effect.words}; {words}", consequences=(*lines, *effect.consequences))
+        for effect in planned.effects
+    )
     return replace(planned, effects=effects)
-
-
-def _add_words(effect: Effect, words: str, lines: Sequence[str]) -> Effect:
-    return replace(effect, words=f"{effect.words}; {words}", consequences=(*lines, *effect.consequences))
 
 
 def _build_title(asked: Sequence[OwnerRef], back: RestoreOptions) -> str:

@@ -1,4 +1,4 @@
-"""The offsets that one owner is restored to: past offsets, checked against its current ones and its log."""
+"""Compute the offsets to which one owner is restored: past offsets, checked against its current ones and its log."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from seamark.errors import NotFoundError, SeamarkError, UnsupportedError
 from seamark.groups.targets import OFFSET, build_partition
 from seamark.kafka.model import LogOffsets, TopicPartition
 from seamark.offsets.exports import PastOffset, Precision, find_first
-from seamark.offsets.model import CurrentOffset
-from seamark.offsets.move.targets import SourceTargets, clamp_offsets, is_chosen, parse_spots
 from seamark.offsets.restore.observations import Observations
-from seamark.offsets.semantics.sinks import SinkMeaning, find_spot, read_number
+from seamark.offsets.semantics.arithmetic import pick_partitions
+from seamark.offsets.semantics.sinks import SinkMeaning, find_spot, is_chosen, parse_spots, read_number
+from seamark.offsets.write.plans import clamp_offsets
 from seamark.report.words import render_time
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 TopicIds = Mapping[str, tuple[str, str]]
-"""By topic, the id that it had, and which export says so."""
+"""By topic, its ID, and the export that contains it."""
 
-# Producers, brokers and whoever took the export have clocks of their own.
+# Producers, brokers and the machine that wrote the export have different clocks.
 _CLOCKS_MS = 10_000
 
 
 def refuse_other_logs(kafka: BrokersPort, owner: str, past_offsets: Sequence[PastOffset], *, ids: TopicIds) -> None:
-    """Refuse positions of a topic that was made anew since: the same numbers mean other records now."""
+    """Raise for offsets of a topic that was recreated since: the same offsets mean other records now."""
     stood = {
         spot: (number, one.seen_ms)
         for one in past_offsets
@@ -55,7 +55,7 @@ def refuse_other_logs(kafka: BrokersPort, owner: str, past_offsets: Sequence[Pas
 
 
 def read_by_record_time(kafka: BrokersPort, partitions: Sequence[OffsetMap], moment_ms: int) -> tuple[PastOffset, ...]:
-    """The first record of that time or later of each partition: nobody had read that one then, nor any behind it."""
+    """Return each partition's first record of that time or later: neither it nor any after it had been read then."""
     spots = [spot for partition in partitions if (spot := find_spot(partition))]
     bounds = kafka.read_bounds(spots).require_complete(what="the bounds")
     found = kafka.read_log_offsets(spots, at=moment_ms).require_complete(what="the offsets of that time")
@@ -83,7 +83,7 @@ def _refuse_younger(
     stood: Mapping[TopicPartition, tuple[int, int]],
     bounds: Mapping[TopicPartition, LogOffsets],
 ) -> None:
-    """A log whose very first record is younger than a position behind it is another log."""
+    """Raise if the first record of a log is newer than an offset beyond it: the log was recreated."""
     times = {spot: seen_ms + _CLOCKS_MS for spot, (_, seen_ms) in stood.items() if bounds[spot].earliest == 0}
     if not times:
         return
@@ -119,7 +119,7 @@ class RestoreTargets:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What is asked of the topics that a sink or a group reads."""
+    """What is read about the topics of a sink or a group."""
 
     kafka: BrokersPort
     ids: TopicIds
@@ -127,7 +127,7 @@ class Log:
 
 
 class RestoreTargetFinder:
-    """Finds the offsets of one owner at a point in time. `log` is for owners whose offsets are in topics."""
+    """Finds the offsets of one owner at a point in time. `log` is for owners whose offsets are of topics."""
 
     def __init__(
         self, owner: str, observations: Observations, *, meaning: OffsetSemantics | None, log: Log | None
@@ -138,11 +138,11 @@ class RestoreTargetFinder:
         self._log = log
 
     def find(self, moment_ms: int, names: Sequence[str] = ()) -> RestoreTargets:
-        """The offsets that it goes back to.
+        """Return the offsets to which the owner is restored.
 
         Raises:
-            UnsupportedError: nobody can tell where it stood, or its topic is another one by now.
-            NotFoundError: it holds nothing, and nothing was ever seen of it.
+            UnsupportedError: There is no evidence for the owner, or its topic was recreated.
+            NotFoundError: It has no offsets, and none was ever observed.
         """
         past_offsets, unknown = self._observations.find(moment_ms)
         wanted = self._pick(names)
@@ -163,14 +163,14 @@ class RestoreTargetFinder:
         return self._settle(past_offsets)
 
     def _settle(self, past_offsets: Sequence[PastOffset]) -> RestoreTargets:
-        """Leave out what is so already and what a bound would skip; keep the rest within the log."""
+        """Omit offsets that are already current and bounds that would skip records; limit the rest to the log."""
         held = {spell_identity(one.partition): one.offset for one in self._observations.held}
         kept, notes = [], []
         for one in past_offsets:
             now = held.get(spell_identity(one.partition))
             if now is None and one.offset is None:
                 continue
-            # That it stood further on is no reason to skip what lies between.
+            # A bound does not justify skipping the records between the current offset and it.
             if one.precision is not Precision.EXACT and self._meaning.compare(one.offset, now) is Order.AFTER:
                 where = self._meaning.describe(one.partition, None)[0]
                 notes.append(f"{self._owner}, {where}: it stands before that already, and stays")
@@ -183,7 +183,7 @@ class RestoreTargetFinder:
         return RestoreTargets(offsets, tuple(kept), tuple(notes))
 
     def _clamp(self, kafka: BrokersPort, offsets: Sequence[Offset]) -> tuple[tuple[Offset, ...], list[str]]:
-        """Within the log. Where nothing was held it is the first record: `auto.offset.reset` may say the other end."""
+        """Limit offsets to the log. None becomes the first record: `auto.offset.reset` may be the other end."""
         spots = [find_spot(one.partition) for one in offsets]
         empty = sorted({spot for one, spot in zip(offsets, spots, strict=True) if one.offset is None and spot})
         bounds = kafka.read_bounds(empty).require_complete(what="the bounds") if empty else {}
@@ -194,12 +194,12 @@ class RestoreTargetFinder:
         return clamp_offsets(kafka, numbered)
 
     def _pick(self, names: Sequence[str]) -> frozenset[str] | None:
-        """The partitions that were named; None for all."""
+        """Return the named partitions; None for all."""
         if not names:
             return None
         if self._log is None:
-            held = [CurrentOffset(one.partition, one.offset) for one in self._observations.held]
-            picked = SourceTargets(self._owner, meaning=self._meaning, held=held).pick(names)
+            held = [one.partition for one in self._observations.held if one.offset is not None]
+            picked = pick_partitions(self._owner, names, meaning=self._meaning, held=held)
             return frozenset(spell_identity(one) for one in picked)
         chosen = [parse_spots(name) for name in names]
         known = {name: seen[0].partition for name, seen in self._observations.observations.items()}
@@ -229,14 +229,14 @@ class RestoreTargetFinder:
 
 
 def format_past_offset(one: PastOffset) -> str:
-    """Return the precision and the source of an offset, for people."""
+    """Format the precision and the source of an offset."""
     if one.precision is Precision.AT_MOST:
         return f"{_WORDS[one.precision]}: {one.where}"
     return f"{_WORDS[one.precision]}: {one.where}, {_spell(one.seen_ms)}"
 
 
 def format_precision(past_offsets: Sequence[PastOffset]) -> str:
-    """Return the lowest precision among the partitions of an owner, for people."""
+    """Format the lowest precision among the partitions of an owner."""
     if len(past_offsets) == 1:
         return format_past_offset(past_offsets[0])
     worst = max(past_offsets, key=lambda one: list(Precision).index(one.precision))

@@ -7,5 +7,5 @@ from seamark.offsets.semantics.semantics import OffsetSemantics
 
 __all__ = ["Meaning", "OffsetSemantics", "Registry", "find_meaning"]
 
-# The documented name for packages that bring the semantics of their own connectors.
+# The documented name for packages that provide the semantics of their own connectors.
 Meaning = OffsetSemantics

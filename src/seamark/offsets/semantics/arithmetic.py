@@ -1,21 +1,32 @@
-"""What a family can do with a number or a time: where a position lies after `--to`, `--shift` and `--back`."""
+"""Compute offsets for `--to`, `--shift` and `--back` in each connector family, and find partitions by name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from seamark.core.offsets import OffsetMap
-from seamark.offsets.semantics.fields import is_set, read_integer, read_text
+from seamark.core.offsets import OffsetMap, spell_identity
+from seamark.errors import NotFoundError
+from seamark.offsets.semantics.fields import is_set, parse_map, read_integer, read_text
 from seamark.offsets.semantics.file_stream import FILENAME, POSITION, FileStreamMeaning
-from seamark.offsets.semantics.jdbc_config import NANOS, NUMBER, TIME, JdbcConfig, JdbcMode, read_nanos
-from seamark.offsets.semantics.jdbc_source import PROTOCOL, TABLE, JdbcSourceMeaning
+from seamark.offsets.semantics.jdbc_source import (
+    NANOS,
+    NUMBER,
+    PROTOCOL,
+    TABLE,
+    TIME,
+    JdbcConfig,
+    JdbcMode,
+    JdbcSourceMeaning,
+    read_nanos,
+)
 from seamark.offsets.semantics.mirror import MirrorSourceMeaning
 from seamark.offsets.semantics.semantics import OffsetSemantics
 
 _SECOND = 1_000_000_000
-# The config that names what a partition's field names: whoever takes offsets over has another value there.
+# The config key behind a field of a partition: another connector that takes the offsets has another value there.
 _NAMED_BY: Mapping[str, str] = {"cluster": "source.cluster.alias", "server": "topic.prefix"}
 
 
@@ -29,33 +40,33 @@ class MoveKind(StrEnum):
 
 
 class Mover:
-    """A family that nobody can move by number or time. `why` says so to people."""
+    """A connector family whose offsets can't be moved by number or time. `why` is the explanation for users."""
 
     ways: frozenset[MoveKind] = frozenset()
     why: str = "its position is neither a number nor a time that seamark knows"
 
     def to_number(self, number: int) -> OffsetMap | None:
-        """The position that a number stands for; None is the beginning."""
+        """Return the offset for a number; None means the beginning."""
         raise NotImplementedError
 
     def to_time(self, nanos: int, held: OffsetMap | None) -> OffsetMap:
-        """The position of a moment, in nanoseconds since the epoch; `held` is the one to be replaced."""
+        """Return the offset for a point in time (nanoseconds since the epoch); `held` is the one it replaces."""
         raise NotImplementedError
 
     def shift(self, held: OffsetMap, by: int) -> OffsetMap | None:
-        """A held position and some more, or less. What holds no number raises a ValueError with the reason."""
+        """Return a stored offset moved by a number. Raises ValueError with the reason if it contains no number."""
         raise NotImplementedError
 
     def back(self, held: OffsetMap, seconds: float) -> OffsetMap:
-        """A held position, so much earlier by its own clock. What holds no time raises a ValueError."""
+        """Return a stored offset moved back by its own clock. Raises ValueError if it contains no time."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class NumberMover(Mover):
-    """One field is a number. `lowest` is where the family begins; `is_last` where it names the last one, not the next.
+    """One field is a number. `lowest` is the first number; `is_last` if it is the last record, not the next one.
 
-    A number that is given is the next one where people count so: records. For rows it is the last one read.
+    A number passed by the user is the next one for records, as users count them. For rows it is the last one read.
     """
 
     field: str
@@ -65,11 +76,11 @@ class NumberMover(Mover):
     ways: frozenset[MoveKind] = frozenset({MoveKind.NUMBER, MoveKind.SHIFT})
 
     def to_number(self, number: int) -> OffsetMap | None:
-        """The number; before the first record there is no last one."""
+        """Return the offset for the number; there is no last record before the first one."""
         return self._build(number - 1 if self.is_last else number)
 
     def shift(self, held: OffsetMap, by: int) -> OffsetMap | None:
-        """The number and some more."""
+        """Return the number plus a difference."""
         found = read_integer(held, self.field)
         if found is None:
             raise ValueError(f"{self.field} is no integer")
@@ -83,9 +94,10 @@ class NumberMover(Mover):
 
 @dataclass(frozen=True, slots=True)
 class JdbcTimeMover(Mover):
-    """Rows are told by a time, and those of one moment by a number.
+    """Rows are ordered by a time, and rows of the same time by a number.
 
-    With a time of its own comes the number that a connector begins with: every row of that very moment is read again.
+    A given time is combined with the number with which a connector starts, so every row of exactly that time is
+    reprocessed.
     """
 
     jdbc: JdbcConfig
@@ -93,7 +105,10 @@ class JdbcTimeMover(Mover):
     ways: frozenset[MoveKind] = frozenset({MoveKind.TIME, MoveKind.BACK})
 
     def to_time(self, nanos: int, held: OffsetMap | None) -> OffsetMap:
-        """The moment. `timestamp_nanos` replaces all below the second, so it must go along where it is there."""
+        """Return the offset for a time.
+
+        `timestamp_nanos` replaces everything below the second, so it is also set if the stored offset has it.
+        """
         built: dict[str, int] = {TIME: nanos // 1_000_000}
         if nanos % 1_000_000 or (held is not None and NANOS in held):
             built[NANOS] = nanos % _SECOND
@@ -102,7 +117,7 @@ class JdbcTimeMover(Mover):
         return built
 
     def back(self, held: OffsetMap, seconds: float) -> OffsetMap:
-        """So much earlier than the last row that was read."""
+        """Return the offset for a time before the last row that was read."""
         nanos = read_nanos(held)
         if nanos is None:
             raise ValueError(f"{TIME} is no integer")
@@ -110,13 +125,13 @@ class JdbcTimeMover(Mover):
 
 
 class BulkMover(Mover):
-    """Bulk mode: there is nothing to move."""
+    """Bulk mode, which has no offsets to move."""
 
     why = "bulk mode keeps no position: every poll reads the whole table"
 
 
 def find_mover(meaning: OffsetSemantics) -> Mover:
-    """What can be done to the positions of a connector. A family of others may have a `build_mover` of its own."""
+    """Return how a connector's offsets can be moved. A third-party family can provide its own `build_mover`."""
     if isinstance(meaning, FileStreamMeaning):
         return NumberMover(POSITION)
     if isinstance(meaning, MirrorSourceMeaning):
@@ -139,9 +154,9 @@ def _find_jdbc_mover(jdbc: JdbcConfig) -> Mover:
 def find_fallback_partitions(
     meaning: OffsetSemantics, partition: OffsetMap, held: Sequence[OffsetMap]
 ) -> tuple[OffsetMap, ...]:
-    """The held partitions that would speak in the place of one that is forgotten.
+    """Return the stored partitions that the task would use if the offset of one is deleted.
 
-    A JDBC source looks protocol 0 up where protocol 1 has nothing: to forget one table, both must go.
+    A JDBC source looks up protocol 0 if protocol 1 has no offset: to reset one table, both must be deleted.
     """
     table = read_text(partition, TABLE) if isinstance(meaning, JdbcSourceMeaning) else None
     if table is None or PROTOCOL not in partition:
@@ -152,8 +167,47 @@ def find_fallback_partitions(
 
 
 def rewrite_partition(meaning: OffsetSemantics, config: Mapping[str, str], partition: OffsetMap) -> OffsetMap:
-    """The same partition as another connector of the family names it: its own file, alias or prefix."""
+    """Return the same partition with the names of another connector of the family: its own file, alias or prefix."""
     if isinstance(meaning, FileStreamMeaning):
         return {FILENAME: config["file"]} if is_set(config, "file") else partition
     renamed = {key: config[named] for key, named in _NAMED_BY.items() if key in partition and is_set(config, named)}
     return {**partition, **renamed}
+
+
+def pick_partitions(
+    owner: str, names: Sequence[str], *, meaning: OffsetSemantics, held: Sequence[OffsetMap], new: bool = False
+) -> tuple[OffsetMap, ...]:
+    """Return the chosen partitions of a source; all without names. With `new`, a whole map can name a new one.
+
+    Raises:
+        NotFoundError: The owner has no such partition.
+    """
+    if not names:
+        if held:
+            return tuple(held)
+        raise NotFoundError(
+            f"{owner} holds no offsets",
+            hint="""give it one: --partition '{…}' --to '{…}', as its documentation spells them""",
+        )
+    picked: dict[str, OffsetMap] = {}
+    for name in names:
+        found = [one for one in held if is_named(meaning, one, name)]
+        if not found and new and name.startswith("{"):
+            found = [parse_map(name)]
+        if not found:
+            known = ", ".join(meaning.describe(one, None)[0] for one in held[:5])
+            raise NotFoundError(f"{owner} has no partition {name}", cause=f"it has {known or 'none'}")
+        picked |= {spell_identity(one): one for one in found}
+    return tuple(picked.values())
+
+
+def is_named(meaning: OffsetSemantics, partition: OffsetMap, name: str) -> bool:
+    """Return whether a name matches a partition: some of its fields as JSON, one of its values, or its display name."""
+    if name.startswith("{"):
+        wanted = parse_map(name)
+        return all(key in partition and _is_equal(partition[key], value) for key, value in wanted.items())
+    return name == meaning.describe(partition, None)[0] or name in map(str, partition.values())
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    return spell_identity({"": one}) == spell_identity({"": other})

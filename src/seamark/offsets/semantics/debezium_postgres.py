@@ -1,4 +1,4 @@
-"""Debezium for PostgreSQL: a place in the write-ahead log."""
+"""Offset semantics of Debezium for PostgreSQL: log sequence numbers (LSN) of the write-ahead log."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _WAL = "bytes of the server's whole log; how many of them are rows of this conne
 
 
 class DebeziumPostgresMeaning(GenericMeaning):
-    """`{"server": topic.prefix}` and places in the log: the last event, the last commit, the last one done with."""
+    """`{"server": topic.prefix}` and LSNs: the last event, the last commit, the last one fully processed."""
 
     family: ClassVar[str] = "Debezium PostgreSQL"
 
     @classmethod
     def matches(cls, connector_class: str, config: Mapping[str, str]) -> bool:
-        """By its class."""
+        """Match by the connector class."""
         del config
         return connector_class == "io.debezium.connector.postgresql.PostgresConnector"
 
     def check(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[Finding, ...]:
-        """The server's name, the places in the log, a snapshot that is not finished."""
+        """Check the server's name, the LSNs, and whether a snapshot is unfinished."""
         notes = Notes(self.describe_partition(partition))
         if not notes.check_shape(partition, [{"server"}], '{"server": "topic.prefix"}'):
             return notes.result()
@@ -40,14 +40,14 @@ class DebeziumPostgresMeaning(GenericMeaning):
         return notes.result()
 
     def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
-        """By the last commit, then by the place: transactions are sent in the order of their commits."""
+        """Compare by the last commit, then by LSN: transactions are sent in the order of their commits."""
         if left is None and right is None:
             return Order.EQUAL
         first, second = _read_order(left), _read_order(right)
         return Order.UNKNOWN if first is None or second is None else order_of(first, second)
 
     def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
-        """The prefix, and the place as PostgreSQL writes it."""
+        """Return the prefix, and the LSN as PostgreSQL writes it."""
         place = _read_place(offset)
         if offset is None or place is None:
             return self.describe_partition(partition), "nothing" if offset is None else show_fields(offset)
@@ -58,12 +58,12 @@ class DebeziumPostgresMeaning(GenericMeaning):
         return self.describe_partition(partition), words + (", in a snapshot" if _is_unfinished(offset) else "")
 
     def describe_partition(self, partition: OffsetMap) -> str:
-        """The prefix."""
+        """Return the prefix."""
         name = read_text(partition, "server")
         return show_fields(partition) if name is None or len(partition) > 1 else f"server {name}"
 
     def explain_rewind(self) -> Consequence:
-        """Hardly anything: the slot decides, and it is confirmed soon after."""
+        """Describe a rewind: it has hardly any effect, because the slot decides, and it is confirmed soon after."""
         return Consequence(
             Harm.DUPLICATES,
             "PostgreSQL never sends again what the replication slot has confirmed: only the changes after its "
@@ -72,13 +72,13 @@ class DebeziumPostgresMeaning(GenericMeaning):
         )
 
     def explain_skip(self) -> Consequence:
-        """Changes are lost."""
+        """Describe a skip: changes are lost."""
         return Consequence(
             Harm.LOSS, "the changes between never reach its topics, and the slot lets the server drop them"
         )
 
     def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
-        """Bytes of the log."""
+        """Return the distance in bytes of the write-ahead log."""
         del partition
         first, last = _read_place(start), _read_place(end)
         if start is None:
@@ -93,12 +93,12 @@ class DebeziumPostgresMeaning(GenericMeaning):
 
 
 def show_lsn(place: int) -> str:
-    """A place in the log as PostgreSQL writes it: `16/B374D848`."""
+    """Format an LSN as PostgreSQL writes it: `16/B374D848`."""
     return f"{place >> 32:X}/{place & 0xFFFFFFFF:X}"
 
 
 def _read_place(offset: OffsetMap | None) -> int | None:
-    # The task starts at what it was done with, and at the last event only where it never was done with any.
+    # The task starts at the last LSN that it fully processed, and at the last event only if there is none.
     place = read_integer(offset, PROCESSED)
     return read_integer(offset, LSN) if place is None else place
 

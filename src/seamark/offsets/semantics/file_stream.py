@@ -1,4 +1,4 @@
-"""Kafka's own file source: the position is a number of bytes, or nearly so."""
+"""Offset semantics of Kafka's own file source: a byte count, approximately."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from seamark.offsets.semantics.fields import Notes, read_integer, read_text, sho
 from seamark.offsets.semantics.semantics import GenericMeaning
 
 FILENAME, POSITION = "filename", "position"
-# Seen on a real worker: a line with an é moves the position by one less than the file grows.
+# Seen on a real worker: a line with an é advances the position by one less than the file grows.
 _CHARACTERS = "the connector counts characters while it reads, and takes them for bytes when it starts: exact for ASCII"
 
 
@@ -22,12 +22,12 @@ class FileStreamMeaning(GenericMeaning):
 
     @classmethod
     def matches(cls, connector_class: str, config: Mapping[str, str]) -> bool:
-        """By its class."""
+        """Match by the connector class."""
         del config
         return connector_class == "org.apache.kafka.connect.file.FileStreamSourceConnector"
 
     def check(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[Finding, ...]:
-        """A file name and a position that is not negative; the file of the config."""
+        """Check for a file name, a non-negative position, and the file of the config."""
         notes = Notes(self.describe_partition(partition))
         if not notes.check_shape(partition, [{FILENAME}], '{"filename": "/path"}'):
             return notes.result()
@@ -46,23 +46,23 @@ class FileStreamMeaning(GenericMeaning):
         return notes.result()
 
     def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
-        """By bytes; nothing is the beginning of the file."""
+        """Compare by bytes; no offset is the beginning of the file."""
         first, second = _read_position(left), _read_position(right)
         return Order.UNKNOWN if first is None or second is None else order_of((first,), (second,))
 
     def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
-        """The file, and how much of it was read."""
+        """Return the file, and how much of it was read."""
         position = read_integer(offset, POSITION)
         words = "nothing" if offset is None else show_fields(offset) if position is None else f"byte {position}"
         return self.describe_partition(partition), words
 
     def describe_partition(self, partition: OffsetMap) -> str:
-        """The file."""
+        """Return the file."""
         name = read_text(partition, FILENAME)
         return show_fields(partition) if name is None or len(partition) > 1 else f"file {name}"
 
     def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
-        """Bytes of a file that is on the worker's machine."""
+        """Return the distance in bytes of a file on the worker's machine."""
         name, first, last = read_text(partition, FILENAME), _read_position(start), _read_position(end)
         if name is None or first is None or last is None:
             return Distance(Unit.BYTES, None, Certainty.UNKNOWN, reason="the offset can't be read")

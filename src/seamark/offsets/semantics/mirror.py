@@ -1,4 +1,4 @@
-"""MirrorMaker 2: the last record that was copied, and two connectors that keep no position at all."""
+"""Offset semantics of MirrorMaker 2: the last record copied, and two connectors that store no progress."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _UNUSED = "MirrorMaker writes 0 and never reads it"
 
 
 class MirrorSourceMeaning(GenericMeaning):
-    """`{"cluster", "partition", "topic"}` and `{"offset": n}`: the last record that was copied, not the next."""
+    """`{"cluster", "partition", "topic"}` and `{"offset": n}`: the last record that was copied, not the next one."""
 
     family: ClassVar[str] = "MirrorMaker 2 source"
 
     @classmethod
     def matches(cls, connector_class: str, config: Mapping[str, str]) -> bool:
-        """By its class."""
+        """Match by the connector class."""
         del config
         return connector_class == f"{_PACKAGE}MirrorSourceConnector"
 
     def check(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[Finding, ...]:
-        """Cluster, topic, partition, and a number that is not negative."""
+        """Check cluster, topic, partition, and that the number is not negative."""
         notes = Notes(self.describe_partition(partition))
         example = '{"cluster": "source", "partition": 0, "topic": "t"}'
         if not notes.check_shape(partition, [{"cluster", "partition", "topic"}], example):
@@ -41,37 +41,37 @@ class MirrorSourceMeaning(GenericMeaning):
         return notes.result()
 
     def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
-        """By the number. Without one the consumer's auto.offset.reset decides."""
+        """Compare by number. Without one, the consumer's auto.offset.reset decides."""
         if left is None and right is None:
             return Order.EQUAL
         first, second = read_integer(left, "offset"), read_integer(right, "offset")
         return Order.UNKNOWN if first is None or second is None else order_of((first,), (second,))
 
     def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
-        """`source: orders-3` and the last record copied."""
+        """Return `source: orders-3` and the last record copied."""
         number = read_integer(offset, "offset")
         words = "nothing" if offset is None else show_fields(offset) if number is None else f"record {number} copied"
         return self.describe_partition(partition), words
 
     def describe_partition(self, partition: OffsetMap) -> str:
-        """`source: orders-3`."""
+        """Return `source: orders-3`."""
         if set(partition) != {"cluster", "partition", "topic"}:
             return show_fields(partition)
         return f"{show(partition['cluster'])}: {show(partition['topic'])}-{show(partition['partition'])}"
 
     def explain_rewind(self) -> Consequence:
-        """It copies again."""
+        """Describe a rewind: records are copied again."""
         return Consequence(
             Harm.DUPLICATES,
             "the records are in the target's topic twice, and the offset syncs that groups are translated by go back",
         )
 
     def explain_skip(self) -> Consequence:
-        """It leaves a hole."""
+        """Describe a skip: records are missing in the target."""
         return Consequence(Harm.LOSS, "the records between are never copied")
 
     def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
-        """The range of the source's log: a position is the last copied, so it starts one behind it."""
+        """Return the range of the source's log: it starts one after the offset, which is the last record copied."""
         topic, number = read_text(partition, "topic"), read_integer(partition, "partition")
         first, last = read_integer(start, "offset"), read_integer(end, "offset")
         if (
@@ -92,13 +92,13 @@ class MirrorSourceMeaning(GenericMeaning):
 
 
 class _UnusedMeaning(GenericMeaning):
-    """A connector that writes offsets because Connect wants some."""
+    """A connector that writes offsets only because Connect requires them."""
 
     shape: ClassVar[frozenset[str]] = frozenset()
     example: ClassVar[str] = ""
 
     def check(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[Finding, ...]:
-        """The shape; Connect takes no other number than 0."""
+        """Check the shape; Connect accepts no number other than 0."""
         notes = Notes(self.describe_partition(partition))
         if not notes.check_shape(partition, [self.shape], self.example):
             return notes.result()
@@ -109,24 +109,24 @@ class _UnusedMeaning(GenericMeaning):
         return notes.result()
 
     def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
-        """All the same: nobody reads them."""
+        """Return EQUAL always: these offsets are never read."""
         del left, right
         return Order.EQUAL
 
     def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
-        """That it is not used."""
+        """Return a text that states that the offset is not used."""
         return self.describe_partition(partition), "nothing" if offset is None else "not used"
 
     def explain_rewind(self) -> Consequence:
-        """Nothing."""
+        """Describe a rewind: no effect."""
         return Consequence(Harm.NOTHING, _UNUSED)
 
     def explain_skip(self) -> Consequence:
-        """Nothing."""
+        """Describe a skip: no effect."""
         return Consequence(Harm.NOTHING, _UNUSED)
 
     def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
-        """Nothing lies between."""
+        """Return an empty distance."""
         del partition, start, end
         return Distance(Unit.RECORDS, Fixed(0), reason=_UNUSED)
 
@@ -140,7 +140,7 @@ class MirrorCheckpointMeaning(_UnusedMeaning):
 
     @classmethod
     def matches(cls, connector_class: str, config: Mapping[str, str]) -> bool:
-        """By its class."""
+        """Match by the connector class."""
         del config
         return connector_class == f"{_PACKAGE}MirrorCheckpointConnector"
 
@@ -154,7 +154,7 @@ class MirrorHeartbeatMeaning(_UnusedMeaning):
 
     @classmethod
     def matches(cls, connector_class: str, config: Mapping[str, str]) -> bool:
-        """By its class."""
+        """Match by the connector class."""
         del config
         return connector_class == f"{_PACKAGE}MirrorHeartbeatConnector"
 

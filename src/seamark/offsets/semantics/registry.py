@@ -1,4 +1,4 @@
-"""Which meaning a connector has: ours, and those that others brought."""
+"""Find the offset semantics of a connector: built-in ones, and those of installed packages."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ OWN: tuple[type[OffsetSemantics], ...] = (
 
 
 class Registry:
-    """The families in the order they are asked. `failures` says which of the others' could not be used, and why."""
+    """The connector families in the order of matching. `failures` lists unusable third-party ones, and why."""
 
     def __init__(self, others: Sequence[type[OffsetSemantics]] = (), failures: Mapping[str, str] | None = None) -> None:
-        """Those of others come first: whoever brings a family for a class knows it better."""
+        """Create the registry. Third-party families come first, because they are more specific to their classes."""
         self.families: tuple[type[OffsetSemantics], ...] = (*others, *OWN)
         self.failures: dict[str, str] = dict(failures or {})
         self._others = len(others)
 
     def find(self, connector_class: str, config: Mapping[str, str]) -> OffsetSemantics:
-        """The meaning for a connector. There always is one."""
+        """Return the semantics of a connector. There is always one."""
         for place, family in enumerate(self.families):
             try:
                 if family.matches(connector_class, config):
                     return family(connector_class, config)
             except Exception as error:
-                # Ours must not fail; another's must not take the whole fleet with it.
+                # A built-in family must not fail; a failing third-party one must not make the whole fleet fail.
                 if place >= self._others:
                     raise
                 self.failures[family.__qualname__] = f"{type(error).__name__}: {error}"
@@ -60,7 +60,7 @@ class Registry:
 
 
 def load_registry() -> Registry:
-    """Ours, and what installed packages name as entry points of the group `seamark.meanings`."""
+    """Load the built-in families and the entry points of the group `seamark.meanings` of installed packages."""
     others: list[type[OffsetSemantics]] = []
     failures: dict[str, str] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
@@ -76,12 +76,12 @@ def load_registry() -> Registry:
 
 @cache
 def open_registry() -> Registry:
-    """The registry of this process."""
+    """Return the registry of this process."""
     return load_registry()
 
 
 def find_meaning(connector_class: str, config: Mapping[str, str]) -> OffsetSemantics:
-    """The meaning for a connector, by its class and config."""
+    """Return the semantics of a connector by its class and config."""
     return open_registry().find(connector_class, config)
 
 
@@ -95,7 +95,7 @@ def _check_family(found: object) -> None:
 
 
 def read_meaning(connector: Connector, client: ConnectPort) -> OffsetSemantics:
-    """Connect takes a class by a part of its name too: `FileStreamSource`. Then the workers are asked what it is."""
+    """Return the semantics. Connect also accepts short class names (`FileStreamSource`); then the workers are asked."""
     name = connector.plugin
     if "." not in name:
         name = find_class(client.read_plugins(), name)

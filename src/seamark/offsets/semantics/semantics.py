@@ -1,6 +1,6 @@
-"""Shapes of offsets that connectors document, or whose source was read, and that were not run here.
+"""Offset formats that connectors document, or whose source code was read, and that were not tested here.
 
-They are good for a name, for missing fields and for a warning; not for an order or a count.
+They are sufficient for a name, for missing fields and for a warning, but not for an order or a count.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from seamark.offsets.semantics.fields import HIGHEST, LOWEST, Notes, is_integer,
 
 
 class Harm(StrEnum):
-    """What becomes of the data where a position was moved, in one word."""
+    """The effect on the data if an offset is moved, as one keyword."""
 
     NOTHING = "nothing"
     DUPLICATES = "duplicates"
@@ -28,7 +28,7 @@ class Harm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Consequence:
-    """What a rewind or a skip does to the target. `words` are a sentence for whoever must say yes to it."""
+    """The effect of a rewind or a skip on the target. `words` is a sentence for the user who confirms it."""
 
     harm: Harm
     words: str
@@ -36,7 +36,7 @@ class Consequence:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedShape:
-    """Whose shape it is: `classes` are starts of class names, `fields` the fields of its partition."""
+    """A documented format: `classes` are prefixes of class names, `fields` the fields of its partition."""
 
     owner: str
     classes: tuple[str, ...]
@@ -47,7 +47,7 @@ class DocumentedShape:
     unfinished: tuple[str, ...] = ()
 
     def check(self, notes: Notes, offset: OffsetMap) -> None:
-        """Missing fields, fields of a wrong type, a snapshot that is not finished, and what must be known of it."""
+        """Check for missing fields, wrong types and unfinished snapshots, and add the notes of the format."""
         for key in self.needed:
             if offset.get(key) is None:
                 notes.error(f"{key} is missing", f"{self.owner} needs it to start")
@@ -147,16 +147,16 @@ SHAPES = (
 
 
 def find_shape(connector_class: str, partition: OffsetMap) -> DocumentedShape | None:
-    """The documented shape of that class with that partition."""
+    """Return the documented format for that class and partition."""
     fields = set(partition)
     fitting = (one for one in SHAPES if connector_class.startswith(one.classes) and one.fields == fields)
     return next(fitting, None)
 
 
 class GenericMeaning:
-    """Any source. It knows the shapes that connectors document, and does not guess an order from them.
+    """Any source. It supports the formats that connectors document, and does not guess an order from them.
 
-    A family of your own may inherit from it and say only what it knows better.
+    A third-party family can inherit from it and override only what it can determine better.
     """
 
     family: ClassVar[str] = "source"
@@ -167,12 +167,12 @@ class GenericMeaning:
 
     @classmethod
     def matches(cls, connector_class: str, config: Mapping[str, str]) -> bool:
-        """Every connector."""
+        """Match every connector."""
         del connector_class, config
         return True
 
     def check(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[Finding, ...]:
-        """Only what Connect itself refuses, and what a documented shape forbids."""
+        """Check only what Connect itself rejects, and what a documented format forbids."""
         notes = Notes(self.describe_partition(partition))
         check_primitives(notes, partition)
         if offset is None:
@@ -184,31 +184,31 @@ class GenericMeaning:
         return notes.result()
 
     def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
-        """EQUAL for the same offset; everything else would be a guess."""
+        """Return EQUAL for the same offset; every other answer would be a guess."""
         if left is None or right is None:
             return Order.EQUAL if left is right else Order.UNKNOWN
         return Order.EQUAL if spell_identity(left) == spell_identity(right) else Order.UNKNOWN
 
     def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
-        """Both as they are."""
+        """Return both unchanged."""
         return self.describe_partition(partition), "nothing" if offset is None else show_fields(offset)
 
     def describe_partition(self, partition: OffsetMap) -> str:
-        """The partition as it is; a documented shape adds whose it is."""
+        """Return the partition unchanged; a documented format adds its connector."""
         shape = self._find_shape(partition)
         text = show_fields(partition)
         return f"{shape.owner}: {text}" if shape is not None else text
 
     def explain_rewind(self) -> Consequence:
-        """A source sends again what it reads again."""
+        """Describe a rewind: a source sends again what it reprocesses."""
         return Consequence(Harm.DUPLICATES, "what it reads again will be in its topics twice")
 
     def explain_skip(self) -> Consequence:
-        """A source does not send what it skips."""
+        """Describe a skip: a source does not send what it skips."""
         return Consequence(Harm.LOSS, "what is skipped never reaches its topics")
 
     def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
-        """Nobody can tell."""
+        """Return an unknown distance."""
         del partition, start, end
         return Distance(
             Unit.RECORDS, None, Certainty.UNKNOWN, reason="seamark does not know what the offsets of this connector say"
@@ -219,7 +219,7 @@ class GenericMeaning:
 
 
 def check_primitives(notes: Notes, fields: OffsetMap) -> None:
-    """Connect takes texts, numbers, true, false and null, and no number beyond 64 bits."""
+    """Add an error for what Connect rejects: it accepts texts, 64-bit numbers, true, false and null."""
     for key, value in fields.items():
         if not isinstance(value, str | int | float | bool | None):
             notes.error(f"{key} holds a list or a map", "Connect takes only texts, numbers, true, false and null")
@@ -228,46 +228,46 @@ def check_primitives(notes: Notes, fields: OffsetMap) -> None:
 
 
 class OffsetSemantics(Protocol):
-    """The meaning of one connector's offsets.
+    """The semantics of one connector's offsets.
 
-    A family is a class: `matches` says whether a connector belongs to it, and an instance is made for one connector. It
-    asks nobody and changes nothing. What it is given was read from outside and may be anything: it never raises for
-    that, but says so in `check`, and gives UNKNOWN elsewhere.
+    A connector family is a class: `matches` states whether a connector belongs to it, and an instance is created for
+    one connector. It does no I/O and changes nothing. Its input was read from outside and may be anything: it never
+    raises for invalid input, but reports it in `check` and returns UNKNOWN elsewhere.
     """
 
     family: ClassVar[str]
 
     def __init__(self, connector_class: str, config: Mapping[str, str]) -> None:
-        """The meaning for the connector with that config."""
+        """Create the semantics for the connector with that config."""
 
     @classmethod
     def matches(cls, connector_class: str, config: Mapping[str, str]) -> bool:
-        """Whether a connector is of this family."""
+        """Return whether a connector belongs to this family."""
         ...
 
     def check(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[Finding, ...]:
-        """What is wrong with an offset: ERROR where the task would fail or the offset is never read."""
+        """Return what is wrong with an offset: ERROR if the task would fail or the offset is never read."""
         ...
 
     def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
-        """Where `left` lies, seen from `right`: BEFORE where it was held earlier. Both are of one partition."""
+        """Compare `left` with `right`: BEFORE if it was reached earlier. Both are of one partition."""
         ...
 
     def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
-        """Partition and offset, each in a few words."""
+        """Return a partition and an offset as short texts."""
         ...
 
     def explain_rewind(self) -> Consequence:
-        """What it does to the target if the position goes back."""
+        """Describe the effect on the target if the offset moves back."""
         ...
 
     def explain_skip(self) -> Consequence:
-        """What it does to the target if the position goes ahead."""
+        """Describe the effect on the target if the offset moves ahead."""
         ...
 
     def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
-        """The count of what lies between two positions, to be run by somebody else.
+        """Return the count between two offsets, to be run by the caller.
 
-        `start` None is where the connector would begin without an offset, `end` None is what is there now.
+        `start` None is where the connector would start without an offset, `end` None is the current end.
         """
         ...

@@ -1,16 +1,26 @@
-"""Sinks whose targets are known: S3 and JDBC, and the file of Kafka's own example."""
+"""Offset semantics of sinks: generic, S3, JDBC, and the file sink of Kafka's own example."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from seamark.core.offsets import Certainty, Distance, LogRange, OffsetMap, Order, Unit, order_of
+from seamark.core.offsets import Certainty, Distance, LogRange, Offset, OffsetMap, Order, Unit, order_of
 from seamark.core.readings import Finding
-from seamark.groups.targets import OFFSET, PARTITION, TOPIC
+from seamark.errors import RefusedError, UsageError
+from seamark.groups.targets import OFFSET, PARTITION, TOPIC, Chosen, parse_topic
 from seamark.kafka.model import TopicPartition
-from seamark.offsets.semantics.fields import Notes, is_integer, is_set, read_text, show, show_fields, split_list
+from seamark.offsets.semantics.fields import (
+    Notes,
+    is_integer,
+    is_set,
+    parse_map,
+    read_text,
+    show,
+    show_fields,
+    split_list,
+)
 from seamark.offsets.semantics.semantics import Consequence, Harm
 
 _EXAMPLE = '{"kafka_topic": "t", "kafka_partition": 0}'
@@ -18,7 +28,7 @@ BOUND = "each offset is one record at most: compaction leaves gaps, and so do tr
 
 
 class SinkMeaning:
-    """Any sink: the next record of each partition. What a rewind does depends on the connector."""
+    """Any sink: the next record of each partition. The effect of a rewind depends on the connector."""
 
     family: ClassVar[str] = "sink"
 
@@ -28,12 +38,12 @@ class SinkMeaning:
 
     @classmethod
     def matches(cls, connector_class: str, config: Mapping[str, str]) -> bool:
-        """Every connector that names topics to read, as Connect asks of sinks alone."""
+        """Match every connector that names topics to consume, which Connect requires of sinks only."""
         del connector_class
         return is_set(config, "topics") or is_set(config, "topics.regex")
 
     def check(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[Finding, ...]:
-        """Topic, partition and offset; a topic that is not read any more."""
+        """Check topic, partition and offset, and for a topic that is no longer consumed."""
         notes = Notes(self.describe(partition, None)[0])
         if not notes.check_shape(partition, [{TOPIC, PARTITION}], _EXAMPLE):
             return notes.result()
@@ -52,14 +62,14 @@ class SinkMeaning:
         return notes.result()
 
     def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
-        """By the number. No position is unlike any: then auto.offset.reset decides."""
+        """Compare by number. A missing offset is not comparable, because auto.offset.reset decides."""
         if left is None and right is None:
             return Order.EQUAL
         first, second = read_number(left, OFFSET), read_number(right, OFFSET)
         return Order.UNKNOWN if first is None or second is None else order_of((first,), (second,))
 
     def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
-        """`orders-3` and the next record."""
+        """Return `orders-3` and the next record."""
         where = show_fields(partition)
         if TOPIC in partition and PARTITION in partition:
             where = f"{show(partition[TOPIC])}-{show(partition[PARTITION])}"
@@ -69,7 +79,7 @@ class SinkMeaning:
         return where, show_fields(offset) if number is None else f"next record {number}"
 
     def explain_rewind(self) -> Consequence:
-        """Unknown: some sinks write twice, some overwrite, some keep their own positions."""
+        """Describe a rewind: unknown, as sinks may write duplicates, overwrite, or store their own offsets."""
         return Consequence(
             Harm.UNKNOWN,
             "the records are delivered again; what its target then holds depends on the connector, "
@@ -77,11 +87,11 @@ class SinkMeaning:
         )
 
     def explain_skip(self) -> Consequence:
-        """The records between are not delivered."""
+        """Describe a skip: the records in between are not delivered."""
         return Consequence(Harm.LOSS, "the records between are never delivered, deletes neither")
 
     def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
-        """The range of the log."""
+        """Return the range of the log."""
         topic, number = read_text(partition, TOPIC), read_number(partition, PARTITION)
         first, last = read_number(start, OFFSET), read_number(end, OFFSET)
         if (
@@ -95,7 +105,7 @@ class SinkMeaning:
 
 
 def read_number(fields: OffsetMap | None, key: str) -> int | None:
-    """The number of that name. Connect takes a text of digits for a sink's number too."""
+    """Return the number of that name. For sinks, Connect also accepts a text of digits."""
     value = None if fields is None else fields.get(key)
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         value = int(value)
@@ -103,7 +113,7 @@ def read_number(fields: OffsetMap | None, key: str) -> int | None:
 
 
 def find_spot(partition: OffsetMap) -> TopicPartition | None:
-    """The partition of a log that a sink's partition names."""
+    """Return the topic partition that a sink's partition names."""
     topic, number = partition.get(TOPIC), read_number(partition, PARTITION)
     return (topic, number) if isinstance(topic, str) and number is not None else None
 
@@ -122,23 +132,23 @@ _S3_CLASSES = frozenset(
 )
 _JDBC_CLASSES = frozenset({"io.aiven.connect.jdbc.JdbcSinkConnector", "io.confluent.connect.jdbc.JdbcSinkConnector"})
 _VARIABLE = re.compile(r"\{\{\s*(\w+)")
-# Where the name holds the time of writing, no object is ever written twice.
+# If the name contains the time of writing, no object is ever overwritten.
 _CLOCK_VARIABLES = frozenset({"timestamp", "utc_date", "local_date"})
 
 
 class S3SinkMeaning(SinkMeaning):
-    """S3 sinks of Aiven and Confluent: objects named by where they start."""
+    """S3 sinks of Aiven and Confluent: objects are named by their start offset."""
 
     family: ClassVar[str] = "S3 sink"
 
     @classmethod
     def matches(cls, connector_class: str, config: Mapping[str, str]) -> bool:
-        """By its class."""
+        """Match by the connector class."""
         del config
         return connector_class in _S3_CLASSES
 
     def explain_rewind(self) -> Consequence:
-        """By how objects are named."""
+        """Describe a rewind by how objects are named."""
         if self.connector_class.startswith("io.confluent."):
             return self._explain_confluent()
         template = self.config.get("file.name.template") or ""
@@ -185,12 +195,12 @@ class JdbcSinkMeaning(SinkMeaning):
 
     @classmethod
     def matches(cls, connector_class: str, config: Mapping[str, str]) -> bool:
-        """By its class."""
+        """Match by the connector class."""
         del config
         return connector_class in _JDBC_CLASSES
 
     def explain_rewind(self) -> Consequence:
-        """By the mode of its writes."""
+        """Describe a rewind by the mode of its writes."""
         mode = (self.config.get("insert.mode") or "insert").strip().lower()
         key = (self.config.get("pk.mode") or "none").strip().lower()
         if mode in {"upsert", "update"}:
@@ -212,23 +222,53 @@ class JdbcSinkMeaning(SinkMeaning):
         )
 
     def explain_skip(self) -> Consequence:
-        """Rows are missing."""
+        """Describe a skip: rows are missing."""
         deletes = (self.config.get("delete.enabled") or "").strip().lower() == "true"
         more = ", and rows that should be deleted stay" if deletes else ""
         return Consequence(Harm.LOSS, f"the rows of the records between are missing or stay as they were{more}")
 
 
 class FileSinkMeaning(SinkMeaning):
-    """Kafka's own file sink: it appends lines."""
+    """Kafka's own file sink, which appends lines."""
 
     family: ClassVar[str] = "file sink"
 
     @classmethod
     def matches(cls, connector_class: str, config: Mapping[str, str]) -> bool:
-        """By its class."""
+        """Match by the connector class."""
         del config
         return connector_class == "org.apache.kafka.connect.file.FileStreamSinkConnector"
 
     def explain_rewind(self) -> Consequence:
-        """It appends."""
+        """Describe a rewind: lines are appended again."""
         return Consequence(Harm.DUPLICATES, "the lines are appended to the file once more")
+
+
+def parse_spots(name: str) -> Chosen:
+    """Parse `TOPIC`, `TOPIC:0,1`, or a partition as Connect's JSON."""
+    if not name.startswith("{"):
+        return parse_topic(name)
+    spot = find_spot(parse_map(name))
+    if spot is None:
+        raise UsageError(f"{name} names no partition", hint=f'{{"{TOPIC}": "t", "{PARTITION}": 0}}')
+    return Chosen(spot[0], (spot[1],))
+
+
+def find_commits(owner: str, offsets: Sequence[Offset]) -> dict[TopicPartition, int | None]:
+    """Return the commits of a group for these offsets. Raises if they are those of a source."""
+    found: dict[TopicPartition, int | None] = {}
+    for one in offsets:
+        spot = find_spot(one.partition)
+        number = None if one.offset is None else read_number(one.offset, OFFSET)
+        if spot is None or (one.offset is not None and number is None):
+            raise RefusedError(f"the offsets of {owner} are no positions in topics; nothing was changed")
+        found[spot] = number
+    return found
+
+
+def is_chosen(partition: OffsetMap, chosen: Sequence[Chosen]) -> bool:
+    """Return whether a sink's partition is among the named ones."""
+    spot = find_spot(partition)
+    return spot is not None and any(
+        spot[0] == one.topic and (not one.partitions or spot[1] in one.partitions) for one in chosen
+    )

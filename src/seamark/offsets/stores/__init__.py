@@ -1,1 +1,1 @@
-"""Where offsets are stored: offsets topics, files of standalone workers, consumer groups, ledgers."""
+"""Offset stores: offsets topics, files of standalone workers, consumer groups, ledgers."""

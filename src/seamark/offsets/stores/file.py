@@ -1,4 +1,4 @@
-"""Changing the file of a standalone worker: whole or not at all, and only if it is still what somebody looked at."""
+"""Change the offset file of a standalone worker atomically, and only if it is unchanged since it was read."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from seamark.offsets.stores.topic import build_home, build_reading
 
 
 class FileStore:
-    """One file, with the offsets of all connectors of its worker. A worker that runs writes it whole at every flush."""
+    """One file with the offsets of all connectors of its worker. A running worker rewrites it at every flush."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @property
     def name(self) -> str:
-        """`file PATH`."""
+        """Return `file PATH`."""
         return f"file {self._path}"
 
     def read(self, owners: Collection[str] | None = None) -> StoreReading:
-        """What the file holds as it is now. A file that was cut off is refused, where a worker would begin anew."""
+        """Read the current file. A truncated file is rejected, although a worker would treat it as empty."""
         java_map, written_ms = self.read_map()
         return build_file_reading(java_map, store=self.name, owners=owners, written_ms=written_ms)
 
     def read_map(self) -> tuple[JavaMap, int]:
-        """The file as it is, and when it was written, in milliseconds since the epoch."""
+        """Read the file, and when it was written, in milliseconds since the epoch."""
         try:
             data = self._path.read_bytes()
             written = datetime.fromtimestamp(self._path.stat().st_mtime, tz=UTC)
@@ -59,50 +59,50 @@ class FileStore:
 def build_file_reading(
     java_map: JavaMap, *, store: str, owners: Collection[str] | None = None, written_ms: int = -1
 ) -> StoreReading:
-    """What the map of a file holds."""
-    # A file has no partitions and no offsets; all its entries are of the time of its last flush.
+    """Build the reading of a file's map."""
+    # A file has no partitions and no record offsets; all its entries have the time of its last flush.
     records = [RawRecord(-1, -1, written_ms, key, value) for key, value in java_map.entries]
     return build_reading(records, store=store, home=build_home(None), owners=owners, scanned=len(java_map.entries))
 
 
-# As a worker makes a new one, less what the umask takes away.
+# The mode of a file that a worker creates, before the umask.
 _NEW_MODE = 0o644
 _DRAFT_MODE = 0o600
 
 
 class FileSwap:
-    """One file. Two programs of ours never change it at once: both lock its folder, which leaves no lock file behind.
+    """One file. Two seamark processes never change it at once: both lock its folder, which needs no lock file.
 
-    A reader that does not lock sees the former file or the new one, never a part. A process that is killed leaves the
-    one or the other, and at most a draft that the next change takes away.
+    A reader without the lock sees the previous file or the new one, never a part. If the process is killed, one of the
+    two remains, and at most a draft that the next change removes.
     """
 
     def __init__(self, path: Path) -> None:
-        # A name that is a link stays one: what it leads to is replaced.
+        # A symbolic link is kept: its target is replaced.
         self._path = Path(os.path.realpath(path))
 
     @property
     def path(self) -> Path:
-        """The file, links followed."""
+        """Return the path with links resolved."""
         return self._path
 
     def read(self) -> bytes | None:
-        """The bytes that stand there, None where there is no file.
+        """Return the bytes of the file, None if it does not exist.
 
         Raises:
-            UnsettledError: somebody is changing it just now.
+            UnsettledError: Another process is changing it.
         """
         with self._locked(fcntl.LOCK_SH):
             return self._read()
 
     def swap(self, expected: str | None, content: bytes | None, *, make_sure: Callable[[], None]) -> None:
-        """Put other content in the place of that whose digest is `expected`; None is no file.
+        """Replace the content whose digest is `expected`; None means no file.
 
-        `make_sure` is called under the lock, and raises where the file is in use.
+        `make_sure` is called under the lock, and raises if the file is in use.
 
         Raises:
-            RefusedError: it is not what was expected. Nothing was changed.
-            UnknownOutcomeError: it was replaced, and nobody can tell whether that is on the disk.
+            RefusedError: The content is not as expected. Nothing was changed.
+            UnknownOutcomeError: The file was replaced, but it is unknown whether it was written to disk.
         """
         with self._locked(fcntl.LOCK_EX):
             make_sure()
@@ -126,7 +126,7 @@ class FileSwap:
             self._path.unlink()
             return
         draft = self._path.with_name(f".{self._path.name}.seamark")
-        # One that was killed may have left its draft. Nobody else has it: the folder is locked.
+        # A killed process may have left its draft. No other process uses it, because the folder is locked.
         draft.unlink(missing_ok=True)
         former = self._path.stat() if self._path.exists() else None
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -143,9 +143,9 @@ class FileSwap:
             raise
 
     def _dress(self, fd: int, former: os.stat_result | None) -> None:
-        """Give the new file the owner and the mode of the former one: its worker must be able to go on with it."""
+        """Give the new file the owner and the mode of the previous one, so that its worker can use it."""
         mine = os.fstat(fd)
-        # A new one belongs to whom the folder belongs, where that is in our power.
+        # A new file gets the owner of the folder, if the process may set it.
         wanted = former or (self._path.parent.stat() if os.geteuid() == 0 else mine)
         if (wanted.st_uid, wanted.st_gid) != (mine.st_uid, mine.st_gid):
             try:
@@ -215,7 +215,7 @@ class FileSwap:
 
 
 def build_digest(content: bytes | None) -> str | None:
-    """A name for content by which it is known again; None for no file."""
+    """Return a digest that identifies the content; None for no file."""
     return None if content is None else f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 

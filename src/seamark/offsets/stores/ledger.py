@@ -1,7 +1,7 @@
-"""The ledgers of landings, as if each were a consumer group: by topic and partition, the next offset to read.
+"""Access the ledgers of pipelines like consumer groups: by topic and partition, the next offset to read.
 
-So everything that shows, saves, moves and undoes a group's offsets does the same for a landing's. They are found in the
-stores of the context, through `seamark.tables.registry`.
+Everything that shows, exports, moves and undoes a group's offsets therefore works for a pipeline as well. The ledgers
+are found in the stores of the context, through `seamark.tables.registry`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from seamark.kafka.clusters import KafkaCluster, OpenTransaction
     from seamark.kafka.model import LogOffsets, OffsetAndTimestamp, OffsetSpec, PartitionReading, TopicSize, TopicStatus
 
-# A ledger has no coordinator that would forbid anything; its store does, when it is asked.
+# A ledger has no coordinator that could deny access; its store does so when it is used.
 _RIGHTS = frozenset({"READ", "DESCRIBE", "DELETE"})
 _EMPTY, _DEAD = "EMPTY", "DEAD"
 
 
 def route_ledgers(brokers: BrokersPort, context: Context) -> BrokersPort:
-    """The brokers, with ledgers in the place of groups that are named as pipelines are."""
+    """Return the brokers, with ledgers in place of the groups that have the name of a pipeline."""
     if not list_stores(context):
         return brokers
     ledgers = LedgerOffsets(
@@ -40,25 +40,25 @@ def route_ledgers(brokers: BrokersPort, context: Context) -> BrokersPort:
 
 
 def list_ledgers(brokers: BrokersPort) -> Reading[str]:
-    """The owners of all ledgers behind these brokers, and the stores that did not answer."""
+    """Return the owners of all ledgers of these brokers, and the stores that did not respond."""
     return brokers.ledgers.list_owners() if isinstance(brokers, LedgerBrokers) else Reading()
 
 
 def fence_ledger(brokers: BrokersPort, owner: str, topic: str) -> Mapping[int, int]:
-    """Take the partitions of a topic from whoever lands it; offsets stay. Gives the epoch of each from then on."""
+    """Take the partitions of a topic from a running pipeline; offsets stay. Return the new epoch of each."""
     return brokers.ledgers.fence(owner, topic) if isinstance(brokers, LedgerBrokers) else {}
 
 
 def read_epochs(brokers: BrokersPort, owner: str, topic: str) -> Mapping[int, int]:
-    """The epoch of each partition: another one than before says that somebody has taken or moved it."""
+    """Return the epoch of each partition: a new one means that another process has claimed or moved it."""
     return brokers.ledgers.read_epochs(owner, topic) if isinstance(brokers, LedgerBrokers) else {}
 
 
 def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> LedgerPort:
-    """The ledger that knows an owner. Who is forgotten may begin anew where there is but one store.
+    """Open the ledger of an owner. An unknown owner may start a new ledger if there is only one store.
 
     Raises:
-        RefusedError: several know it, and nobody can tell which of them counts.
+        RefusedError: Several stores have the owner, so the effective one can't be determined.
     """
     silent: list[str] = []
     stores = list_stores(context)
@@ -75,7 +75,7 @@ def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> Led
     if holders:
         return _choose(holders, owner)
     if silent:
-        # Who does not answer may have it: to say that there is none would be a guess.
+        # A store that does not respond may have the ledger: reporting "not found" would be a guess.
         raise UnreachableError(
             f"it can't be told where {owner} stands",
             cause="; ".join(silent),
@@ -93,9 +93,9 @@ def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> Led
 
 
 def _choose(holders: Sequence[tuple[NamedStore, LedgerPort]], owner: str) -> LedgerPort:
-    """The one that has offsets of this owner. A pipeline that was led elsewhere has left its former ones behind."""
+    """Return the ledger with offsets of this owner. A pipeline with a new target has its old ones elsewhere."""
     if len(holders) > 1:
-        # A lake knows a landing from its first run on, before there is an offset.
+        # A Delta table has the pipeline from its first run on, before there is an offset.
         holders = [(named, found) for named, found in holders if found.read()] or holders
     if len(holders) > 1 and len({(named.place, named.store.read_identity()) for named, _ in holders}) > 1:
         raise RefusedError(
@@ -108,10 +108,10 @@ def _choose(holders: Sequence[tuple[NamedStore, LedgerPort]], owner: str) -> Led
 
 
 class LedgerOffsets:
-    """The ledgers of pipelines as a store of offsets, by owner, topic and partition.
+    """The ledgers of pipelines as an offset store, by owner, topic and partition.
 
     `open_ledger` finds the ledger of an owner each time it is needed; `read_topics` asks the brokers for the IDs of
-    topics, because entries of a topic that was recreated since belong to no partition of today.
+    topics, because entries of a topic that was recreated since belong to no current partition.
     """
 
     def __init__(
@@ -126,9 +126,9 @@ class LedgerOffsets:
         self.list_owners = list_owners
 
     def find_state(self, owner: str) -> str:
-        """Return the state in the coordinator's words. It has no members: a run is fenced, and not asked.
+        """Return the state in the coordinator's terms. There are never members: a run is fenced without being asked.
 
-        A Delta table knows its pipeline also without offsets. Like a group without offsets, it is dead then.
+        A Delta table has its pipeline even without offsets. Like a group without offsets, it is then dead.
         """
         try:
             entries = self._open_ledger(owner).read()
@@ -140,11 +140,11 @@ class LedgerOffsets:
         """Read the offsets of an owner.
 
         Raises:
-            NotFoundError: No store knows the owner.
+            NotFoundError: No store has the owner.
         """
         entries = self._open_ledger(owner).read().values()
         ids = self._read_ids({entry.topic for entry in entries})
-        # What is left of a topic that was made anew is nobody's place any more.
+        # Entries of a topic that was recreated are not offsets of a current partition.
         return {
             (entry.topic, entry.partition): Committed(entry.next_offset)
             for entry in entries
@@ -164,17 +164,17 @@ class LedgerOffsets:
         self._open_ledger(owner).place([], gone=[_build_entry(spot, ids, 0) for spot in spots if spot[0] in ids])
 
     def forget(self, owner: str) -> None:
-        """Remove every entry of an owner, also those of topics that are gone."""
+        """Remove every entry of an owner, including those of deleted topics."""
         ledger = self._open_ledger(owner)
         ledger.place([], gone=ledger.read().values())
 
     def fence(self, owner: str, topic: str) -> dict[int, int]:
-        """Claim the entries of a topic, as a run does, and land nothing. Return the epoch of each partition."""
+        """Claim the entries of a topic, as a run does, but process no records. Return each partition's epoch."""
         ledger = self._open_ledger(owner)
         return {one.partition: one.epoch for one in ledger.claim(self._read_entries(ledger, topic))}
 
     def read_epochs(self, owner: str, topic: str) -> dict[int, int]:
-        """Return the epoch of each partition of a topic, and fence no run."""
+        """Return the epoch of each partition of a topic, without fencing a run."""
         return {one.partition: one.epoch for one in self._read_entries(self._open_ledger(owner), topic)}
 
     def _read_entries(self, ledger: LedgerPort, topic: str) -> list[LedgerEntry]:
@@ -184,27 +184,27 @@ class LedgerOffsets:
     def _read_ids(self, topics: Collection[str]) -> dict[str, str]:
         reading = self._read_topics(sorted(topics))
         for error in reading.failures.values():
-            # A topic that nobody could ask for is not gone: its entries are not nothing.
+            # A topic that could not be read is not deleted: its entries are kept.
             if not isinstance(error, NotFoundError):
                 raise error
         return {found.name: found.topic_id for found in reading.items}
 
 
 class LedgerBrokers:
-    """The brokers, where a pipeline's ledger takes the place of a consumer group. All else goes to the brokers."""
+    """The brokers, with a pipeline's ledger in place of a consumer group. All other calls go to the brokers."""
 
     def __init__(self, brokers: BrokersPort, ledgers: LedgerOffsets) -> None:
         self._brokers = brokers
         self.ledgers = ledgers
 
     def read_groups(self, names: Sequence[str]) -> Reading[GroupStatus]:
-        """The states of groups and pipelines."""
+        """Return the states of groups and pipelines."""
         ours, theirs = _split(names)
         statuses = tuple(GroupStatus(name, self.ledgers.find_state(name), 0, _RIGHTS) for name in ours)
         return _join(statuses, self._brokers.read_groups(theirs) if theirs else None)
 
     def read_members(self, groups: Sequence[str]) -> Reading[Group]:
-        """Groups with their members; a pipeline has none."""
+        """Return groups with their members; a pipeline has none."""
         ours, theirs = _split(groups)
         found = tuple(
             Group(name, self.ledgers.find_state(name), GroupType.UNKNOWN, "", "", None, operations=_RIGHTS)
@@ -219,7 +219,7 @@ class LedgerBrokers:
         only_stable: bool = False,
         with_metadata: bool = True,
     ) -> Reading[GroupOffsets]:
-        """What groups have committed, and what the ledgers of pipelines say."""
+        """Return the committed offsets of groups, and those in the ledgers of pipelines."""
         ours, theirs = _split(groups)
         found, failures = [], {}
         for name in ours:
@@ -261,53 +261,53 @@ class LedgerBrokers:
             self._brokers.delete_group(group)
 
     def read_cluster(self) -> KafkaCluster:
-        """As the brokers say."""
+        """Forward to the brokers."""
         return self._brokers.read_cluster()
 
     def read_topics(self, names: Sequence[str]) -> Reading[TopicStatus]:
-        """As the brokers say."""
+        """Forward to the brokers."""
         return self._brokers.read_topics(names)
 
     def read_all_topics(self) -> Reading[TopicStatus]:
-        """As the brokers say."""
+        """Forward to the brokers."""
         return self._brokers.read_all_topics()
 
     def read_bounds(self, spots: Iterable[TopicPartition]) -> PartitionReading[LogOffsets]:
-        """As the brokers say."""
+        """Forward to the brokers."""
         return self._brokers.read_bounds(spots)
 
     def read_consumer_groups(self) -> Reading[GroupListing]:
-        """As the brokers say."""
+        """Forward to the brokers."""
         return self._brokers.read_consumer_groups()
 
     def read_all_groups(self) -> Reading[GroupListing]:
-        """As the brokers say."""
+        """Forward to the brokers."""
         return self._brokers.read_all_groups()
 
     def read_sizes(self, topics: Mapping[str, Sequence[int]]) -> Reading[TopicSize]:
-        """As the brokers say."""
+        """Forward to the brokers."""
         return self._brokers.read_sizes(topics)
 
     def read_log_offsets(
         self, spots: Iterable[TopicPartition], *, at: OffsetSpec | int
     ) -> PartitionReading[OffsetAndTimestamp | None]:
-        """As the brokers say."""
+        """Forward to the brokers."""
         return self._brokers.read_log_offsets(spots, at=at)
 
     def read_offsets_at(self, times: Mapping[TopicPartition, int]) -> PartitionReading[OffsetAndTimestamp | None]:
-        """As the brokers say."""
+        """Forward to the brokers."""
         return self._brokers.read_offsets_at(times)
 
     def read_moving(self) -> Mapping[TopicPartition, tuple[int, ...]]:
-        """As the brokers say."""
+        """Forward to the brokers."""
         return self._brokers.read_moving()
 
     def read_open_transactions(self, spots: Sequence[TopicPartition]) -> tuple[OpenTransaction, ...]:
-        """As the brokers say."""
+        """Forward to the brokers."""
         return self._brokers.read_open_transactions(spots)
 
     def read_broker_setting(self, key: str) -> str:
-        """As the brokers say."""
+        """Forward to the brokers."""
         return self._brokers.read_broker_setting(key)
 
     def create_topic(
@@ -318,25 +318,25 @@ class LedgerBrokers:
         replication_factor: int | None = None,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """As the brokers do."""
+        """Forward to the brokers."""
         self._brokers.create_topic(name, partitions=partitions, replication_factor=replication_factor, configs=configs)
 
     def delete_topic(self, name: str) -> None:
-        """As the brokers do."""
+        """Forward to the brokers."""
         self._brokers.delete_topic(name)
 
     def grow_topic(self, name: str, *, partitions: int) -> None:
-        """As the brokers do."""
+        """Forward to the brokers."""
         self._brokers.grow_topic(name, partitions=partitions)
 
     def alter_topic_config(
         self, name: str, *, values: Mapping[str, str] | None = None, remove: Collection[str] = ()
     ) -> None:
-        """As the brokers do."""
+        """Forward to the brokers."""
         self._brokers.alter_topic_config(name, values=values, remove=remove)
 
     def close(self) -> None:
-        """As the brokers do."""
+        """Close the brokers."""
         self._brokers.close()
 
 

@@ -1,4 +1,4 @@
-"""Which stores hold the offsets of a connector, as Connect itself chooses them."""
+"""Select the stores that hold the offsets of a connector, as Connect itself does."""
 
 from __future__ import annotations
 
@@ -12,52 +12,42 @@ from seamark.connect.clusters import Clusters
 from seamark.connect.config import OWN_OFFSETS_TOPIC, find_group
 from seamark.connect.model import Connector
 from seamark.core.offsets import OffsetKey
-from seamark.core.readings import Reading
 from seamark.core.refs import ConnectorType, build_group_owner, is_pipeline
 from seamark.errors import NotFoundError, UnsupportedError
-from seamark.kafka.groups import GroupOffsets
-from seamark.kafka.model import HeldRecord, RawRecord, ScanResult, TopicPartition
+from seamark.kafka.model import HeldRecord, RawRecord, ScanResult
 from seamark.kafka.partitioner import choose_partition
 from seamark.kafka.topic_scan import Accept
 from seamark.offsets.codec.codec import decode_key
 from seamark.offsets.model import StoredOffset, StoredRecord, StoreReading, TopicHolding
 from seamark.offsets.stores.file import FileStore
-from seamark.offsets.stores.topic import KeyFilter, Scan, TopicStore, build_key_filter
+from seamark.offsets.stores.topic import KeyFilter, Scan, TopicStore
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
-    from seamark.kafka.api import BrokersPort
+    from seamark.kafka.api import BrokerPort, BrokersPort
 
 
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 
 
-class Coordinator(Protocol):
-    """What is asked of the brokers. `seamark.kafka.Brokers` is the real one."""
-
-    def read_committed(
-        self, groups: Mapping[str, Collection[TopicPartition] | None], *, only_stable: bool = False
-    ) -> Reading[GroupOffsets]: ...
-
-
 class GroupStore:
-    """What one group has committed, in the words of Connect's sinks. `owner` is whose offsets they are."""
+    """The committed offsets of one group, in the format of Connect's sinks. `owner` is the owner of the offsets."""
 
-    def __init__(self, brokers: Coordinator, group: str, *, owner: str) -> None:
+    def __init__(self, brokers: BrokerPort, group: str, *, owner: str) -> None:
         self._brokers = brokers
         self._group = group
         self._owner = owner
 
     @property
     def name(self) -> str:
-        """`group NAME`, or `ledger pipeline/NAME`."""
+        """Return `group NAME`, or `ledger pipeline/NAME`."""
         return f"ledger {self._group}" if is_pipeline(self._group) else f"group {self._group}"
 
     def read(self, owners: Collection[str] | None = None) -> StoreReading:
-        """Its commits; a group that never committed holds nothing."""
+        """Read its commits; a group that never committed has none."""
         if owners is not None and self._owner not in owners:
             return StoreReading(self.name)
-        # What waits for the end of a transaction is not there yet for a sink either.
+        # Commits of an open transaction are not visible to a sink either.
         reading = self._brokers.read_committed({self._group: None}, only_stable=True)
         for error in reading.failures.values():
             if isinstance(error, NotFoundError):
@@ -80,14 +70,14 @@ _CONNECTION = (_BOOTSTRAP, "security.protocol", "sasl.", "ssl.")
 def build_override_config(
     config: Mapping[str, str], context: Context, *, prefix: str, name: str
 ) -> dict[str, str] | None:
-    """How to reach the brokers that a connector's overrides name; None where it names none.
+    """Build the client config for the brokers in a connector's overrides; None if it names none.
 
-    The login of the context is never sent there: whoever may write a connector's config could have it sent to a server
-    of their own. What the overrides do not say themselves is not said.
+    The credentials of the context are never used for it: a user with write access to a connector's config could have
+    them sent to another server. Settings that the overrides do not contain are not added.
 
     Raises:
-        UnsupportedError: a value is a reference that only the workers can resolve, or the connector's clients log in
-            with what the workers' file says.
+        UnsupportedError: A value is a reference that only the workers can resolve, or the connector's clients use
+            credentials from the workers' file.
     """
     overrides = {
         key.removeprefix(prefix): value
@@ -121,19 +111,19 @@ def build_override_config(
 
 
 def reads_elsewhere(connector: Connector) -> bool:
-    """Whether a sink reads from brokers that its own config names: our topics of those names are not the same then."""
+    """Return whether a sink consumes from brokers in its own config, whose topics are not those of the context."""
     return bool(connector.config.get(f"{CONSUMER}{_BOOTSTRAP}"))
 
 
-# Planning looks at the same offsets several times: to find the new ones, to count what is between, to tell what a
-# step will find. Steps never read through this cache: what they read after a stop must be what the topic holds then.
+# Planning reads the same offsets several times: to find the new ones, to count the records in between, to predict what
+# a step will find. Steps never read through this cache: what they read after a stop must be current.
 
 OpenScan = Callable[[Mapping[str, str], str, bool], Scan]
 """Opens the scan of a topic: the client's settings, the topic, and whether only committed records count."""
 
 
 class ScanCache:
-    """Opens scans that read each topic once for all the connectors that were announced."""
+    """Opens scans that read each topic once for all announced connectors."""
 
     def __init__(self, open_scan: OpenScan) -> None:
         self._open_scan = open_scan
@@ -142,12 +132,12 @@ class ScanCache:
         self._owners: set[str] = set()
 
     def expect(self, owners: Collection[str]) -> None:
-        """Announce the connectors that the plan is about: the first scan reads the records of all of them."""
+        """Announce the connectors of the plan: the first scan reads the records of all of them."""
         with self._lock:
             self._owners |= set(owners)
 
     def open(self, config: Mapping[str, str], topic: str, committed: bool) -> Scan:
-        """Return the scan of a topic; equal arguments give the same one."""
+        """Return the scan of a topic; equal arguments return the same one."""
         key = frozenset(config.items()), topic, committed
         with self._lock:
             if key not in self._scans:
@@ -156,7 +146,7 @@ class ScanCache:
 
 
 class _CachedScan:
-    """One topic. It holds the newest records of the connectors that were asked for so far, and no others."""
+    """One topic. It caches the newest records of the connectors requested so far, and no others."""
 
     def __init__(self, scan: Scan, expected: set[str]) -> None:
         self._scan = scan
@@ -167,11 +157,11 @@ class _CachedScan:
 
     @property
     def topic(self) -> str:
-        """The topic's name."""
+        """Return the topic's name."""
         return self._scan.topic
 
     def read_newest(self, accept: Accept | None = None) -> ScanResult:
-        """Return the newest record of every key that is accepted."""
+        """Return the newest record of every accepted key."""
         if accept is not None and not isinstance(accept, KeyFilter):
             return self._scan.read_newest(accept)
         with self._lock:
@@ -181,7 +171,7 @@ class _CachedScan:
         return replace(result, records=tuple(one for one in result.records if one.key is None or accept(one.key)))
 
     def read_all(self, accept: Accept | None = None) -> Iterator[RawRecord]:
-        """Return every record; a history is read once per plan anyway."""
+        """Return every record; a history is read only once per plan."""
         return self._scan.read_all(accept)
 
     def _read(self, accept: KeyFilter | None) -> ScanResult:
@@ -199,15 +189,15 @@ class _CachedScan:
 
 
 class Store(Protocol):
-    """One place: an offsets topic, a standalone worker's file, a consumer group."""
+    """One store: an offsets topic, a standalone worker's file, a consumer group."""
 
     @property
     def name(self) -> str:
-        """What it is called: `topic connect-offsets`, `file /var/lib/connect.offsets`, `group connect-lake`."""
+        """Return its name: `topic connect-offsets`, `file /var/lib/connect.offsets`, `group connect-lake`."""
         ...
 
     def read(self, owners: Collection[str] | None = None) -> StoreReading:
-        """What it holds of these connectors, or of everybody."""
+        """Read the offsets of these connectors, or of all."""
         ...
 
 
@@ -218,20 +208,20 @@ _PARTITIONER = "partitioner.class"
 
 @dataclass(frozen=True, slots=True)
 class OwnerStores:
-    """Where the offsets of one connector are.
+    """The stores of one connector.
 
-    Its tasks read `first` alone. `second` is the workers' topic where the connector has one of its own: it gets a copy
-    of every write, and Connect says that it falls back to it, which it does not.
+    Its tasks read only `first`. `second` is the workers' topic if the connector has its own topic: it gets a copy of
+    every write. Connect documents a fallback to it, but does not do it.
     """
 
     first: Store
     second: Store | None = None
 
     def read_first(self, *names: str) -> tuple[StoreReading, tuple[str, ...]]:
-        """What the tasks of these connectors read, and a note where its store is not there yet.
+        """Read what the tasks of these connectors read, and return a note if the store does not exist yet.
 
-        A connector's own topic and a standalone worker's file are made by the worker, when it first needs them. The
-        workers' topic is always there: where it is not, the context is wrong.
+        The worker creates a connector's own topic and a standalone worker's file when it first needs them. The workers'
+        topic always exists: if it does not, the context is wrong.
         """
         try:
             return self.first.read(names), ()
@@ -242,7 +232,7 @@ class OwnerStores:
 
 
 class OffsetStores:
-    """Builds the stores of a context. Nothing is asked of a server before a store is read."""
+    """Builds the stores of a context. No server is contacted before a store is read."""
 
     def __init__(
         self,
@@ -262,16 +252,16 @@ class OffsetStores:
 
     @property
     def has_brokers(self) -> bool:
-        """Whether the context tells where the brokers are."""
+        """Return whether the context has the addresses of the brokers."""
         return self._context.has_brokers
 
     @property
     def believes_rest(self) -> bool:
-        """Whether the word of the workers counts, and no store is looked into."""
+        """Return whether the workers' answers are used, without reading a store."""
         return self._context.verify == "rest"
 
     def find(self, connector: Connector) -> OwnerStores:
-        """The stores of one connector."""
+        """Return the stores of one connector."""
         settings = self._clusters.settings(connector.cluster)
         if connector.type is ConnectorType.SINK:
             return OwnerStores(self.find_sink(connector, settings))
@@ -283,31 +273,33 @@ class OffsetStores:
         if own == settings.offsets_topic and elsewhere is None:
             return OwnerStores(workers)
         is_committed = connector.config.get(_ISOLATION, "read_committed") != "read_uncommitted"
-        scan = self._open_scan(elsewhere or self._kafka_config(), own, is_committed or bool(settings.exactly_once))
+        scan = self._open_scan(
+            elsewhere or self._context.kafka.client_config(), own, is_committed or bool(settings.exactly_once)
+        )
         return OwnerStores(TopicStore(scan, knows_partitioner=not self.has_own_partitioner(connector)), second=workers)
 
     def find_workers(self, cluster: str) -> Store:
-        """The store that the workers of a cluster share: their topic, or the file of a standalone one."""
+        """Return the store that the workers of a Connect cluster share: their topic, or a standalone worker's file."""
         settings = self._clusters.settings(cluster)
         if settings.offsets_file is not None:
             return FileStore(settings.offsets_file)
         return self.find_topic(cluster)
 
     def find_topic(self, cluster: str) -> TopicStore:
-        """The offsets topic of the workers of a cluster."""
+        """Return the offsets topic of the workers of a Connect cluster."""
         settings = self._clusters.settings(cluster)
         if settings.offsets_topic is None:
             raise self._context.missing(f"connect.{cluster}.offsets_topic")
-        # A worker without exactly-once reads everything, also what a transaction took back.
-        scan = self._open_scan(self._kafka_config(), settings.offsets_topic, bool(settings.exactly_once))
+        # A worker without exactly-once reads all records, including those of aborted transactions.
+        scan = self._open_scan(self._context.kafka.client_config(), settings.offsets_topic, bool(settings.exactly_once))
         return TopicStore(scan, knows_partitioner=not self._names_partitioner(settings, ""))
 
     def read_holding(self, connector: Connector, topic: str) -> TopicHolding:
-        """What one topic of the context's Kafka cluster holds of a connector, to the byte."""
+        """Read a connector's raw records in one topic of the context's Kafka cluster."""
         settings = self._clusters.settings(connector.cluster)
         is_committed = topic != settings.offsets_topic or bool(settings.exactly_once)
-        result = self._open_scan(self._kafka_config(), topic, is_committed).read_newest(
-            build_key_filter([connector.name])
+        result = self._open_scan(self._context.kafka.client_config(), topic, is_committed).read_newest(
+            KeyFilter([connector.name])
         )
         records = tuple(
             HeldRecord(topic, found.partition, found.key, found.value)
@@ -317,52 +309,49 @@ class OffsetStores:
         return TopicHolding(topic, records, partial(choose_partition, partitions=result.partitions))
 
     def has_own_partitioner(self, connector: Connector) -> bool:
-        """Whether the tasks of a connector may put keys on other partitions than a Java producer does."""
+        """Return whether a connector's tasks may put keys on other partitions than a Java producer's default."""
         settings = self._clusters.settings(connector.cluster)
         return f"{_PRODUCER}{_PARTITIONER}" in connector.config or self._names_partitioner(settings, "producer.")
 
     def knows_home(self, connector: Connector) -> bool:
-        """Whether it is known on which partition of an offsets topic workers and tasks put a key."""
+        """Return whether the partition of an offsets topic to which workers and tasks write a key is known."""
         settings = self._clusters.settings(connector.cluster)
         return not (self.has_own_partitioner(connector) or self._names_partitioner(settings, ""))
 
     def find_sink(self, connector: Connector, settings: ConnectSettings) -> GroupStore:
-        """The consumer group of a sink, in the Kafka cluster that it reads from."""
+        """Return the consumer group of a sink, in the Kafka cluster from which it consumes."""
         return GroupStore(
             self.find_brokers(connector), find_group(connector.name, connector.config, settings), owner=connector.name
         )
 
     def find_brokers(self, connector: Connector) -> BrokersPort:
-        """The brokers that a sink reads from."""
+        """Return the brokers from which a sink consumes."""
         elsewhere = build_override_config(connector.config, self._context, prefix=_CONSUMER, name=connector.owner)
         if elsewhere is None:
             return self._brokers()
-        # Whoever waits for a group to be empty asks every half second.
+        # A caller that waits for a group to be empty asks every half second.
         name = frozenset(elsewhere.items())
         if name not in self._others:
             self._others[name] = self._open_brokers(elsewhere)
         return self._others[name]
 
     def read_topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
-        """The ids of topics of the context's Kafka cluster; those that are not there are left out."""
+        """Return the IDs of topics of the context's Kafka cluster; topics that do not exist are omitted."""
         return {found.name: found.topic_id for found in self._brokers().read_topics(topics).items}
 
     def find_group(self, name: str) -> GroupStore:
-        """A consumer group of the context's Kafka cluster."""
+        """Return a consumer group of the context's Kafka cluster."""
         return GroupStore(self._brokers(), name, owner=build_group_owner(name))
 
     def describe(self) -> dict[str, str]:
-        """Where offsets are read from, for an export's envelope."""
+        """Return where offsets are read from, for an export's envelope."""
         from seamark import __version__  # noqa: PLC0415
 
         bootstrap = self._context.kafka.bootstrap_servers or ""
         return {"context": self._context.name, "bootstrap.servers": bootstrap, "seamark": __version__}
 
-    def _kafka_config(self) -> dict[str, str]:
-        return self._context.kafka.client_config()
-
     def _names_partitioner(self, settings: ConnectSettings, prefix: str) -> bool:
-        """Whether the workers' file gives producers a partitioner of their own: then nobody knows a key's home."""
+        """Return whether the workers' file sets a custom partitioner, so that a key's partition is unknown."""
         if settings.worker_config is None or not settings.worker_config.is_file():
             return False
         from seamark.context.layer import Origin, OriginKind  # noqa: PLC0415
@@ -373,23 +362,23 @@ class OffsetStores:
 
 
 def find_own_topic(connector: Connector, settings: ConnectSettings) -> str | None:
-    """The topic that a source's tasks use beside, or instead of, that of the workers; None where they use theirs.
+    """Return a source's own offsets topic, used beside or instead of the workers' topic; None if it has none.
 
-    With exactly-once a task writes its offsets in the transaction of its records: to the cluster that these go to,
-    under the name of the workers' topic where its config names none.
+    With exactly-once a task writes its offsets in the transaction of its records: to the Kafka cluster of the records,
+    under the name of the workers' topic if its config names none.
     """
     return connector.config.get(OWN_OFFSETS_TOPIC) or (settings.offsets_topic if settings.exactly_once else None)
 
 
 def open_topic_scan(config: Mapping[str, str], topic: str, committed: bool) -> Scan:
-    """The real scan of a topic."""
+    """Open the real scan of a topic."""
     from seamark.kafka.topic_scan import TopicScan  # noqa: PLC0415
 
     return TopicScan(config, topic, committed=committed)
 
 
 def open_other_brokers(config: Mapping[str, str]) -> BrokersPort:
-    """The brokers of a cluster that a connector's config names."""
-    from seamark.kafka import Brokers  # noqa: PLC0415
+    """Open the brokers of a Kafka cluster that a connector's config names."""
+    from seamark.kafka.brokers import Brokers  # noqa: PLC0415
 
     return Brokers(config)

@@ -1,4 +1,4 @@
-"""Records to offsets: grouped by what their keys mean, with every spelling and every copy kept."""
+"""Turn records into offsets by partition, with every key encoding and copy; check which records may be written."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from seamark.core.offsets import OffsetKey
-from seamark.kafka.model import RawRecord, ScanResult
+from seamark.errors import RefusedError
+from seamark.kafka.model import HeldRecord, RawRecord, ScanResult
 from seamark.kafka.partitioner import build_partitioner
 from seamark.kafka.topic_scan import Accept
 from seamark.offsets.codec.codec import (
@@ -24,19 +25,22 @@ from seamark.offsets.codec.spelling import DEFAULT_JAVA, SHORTEST_SINCE, spell_k
 from seamark.offsets.codec.verdicts import DecodedKey, KeyVerdict, ValueVerdict
 from seamark.offsets.model import OffsetAnomaly, OffsetFinding, StoredOffset, StoredRecord, StoreReading
 
-# The partition of the topic where a key belongs; None where there is no such thing, or nobody knows.
+if TYPE_CHECKING:
+    from seamark.context import Context
+
+# The correct partition of the topic for a key; None if there is none, or if it is unknown.
 Home = Callable[[bytes], int | None]
 
 
 def build_home(partitions: int | None) -> Home:
-    """Where Java's partitioner puts a key in a topic of so many partitions; nowhere for None."""
+    """Return the function that computes Java's default partition of a key; always None without partitions."""
     if partitions is None:
         return lambda _: None
     return build_partitioner(partitions)
 
 
 def build_evidence(record: RawRecord, key: DecodedKey, *, store: str) -> StoredRecord:
-    """What one record says."""
+    """Build the interpretation of one record."""
     value = decode_value(record.value)
     oddities = (*key.oddities, *value.oddities) if key.oddities or value.oddities else ()
     return StoredRecord(
@@ -56,9 +60,9 @@ def build_evidence(record: RawRecord, key: DecodedKey, *, store: str) -> StoredR
 def build_reading(
     records: Iterable[RawRecord], *, store: str, home: Home, owners: Collection[str] | None = None, scanned: int = 0
 ) -> StoreReading:
-    """Everything these records hold, of these connectors or of everybody.
+    """Build a reading of all these records, for these connectors or for all.
 
-    Each record is the newest of its bytes on its partition.
+    Each record is the newest with its key bytes on its partition.
     """
     wanted = None if owners is None else frozenset(owners)
     groups: dict[tuple[str, str], list[StoredRecord]] = {}
@@ -87,7 +91,7 @@ def build_reading(
 
 
 def resolve(key: OffsetKey, group: list[StoredRecord], *, home: Home) -> tuple[StoredOffset, list[OffsetFinding]]:
-    """What is held for one partition, and what is odd about it."""
+    """Return what is stored for one partition, and its anomalies."""
     if len(group) == 1:
         taken = group[0]
         stored = StoredOffset(key, taken.offset, taken)
@@ -97,13 +101,13 @@ def resolve(key: OffsetKey, group: list[StoredRecord], *, home: Home) -> tuple[S
 
 
 def is_task_spelling(raw: bytes | None, key: OffsetKey) -> bool:
-    """Whether Connect itself writes these bytes for some order of the fields: else no task ever looks for them.
+    """Return whether Connect itself writes these bytes for some order of the fields: if not, no task looks them up.
 
-    `key` is what these bytes mean, its fields in their order.
+    `key` is the decoded key, with the fields in their order.
     """
     if raw is None:
         return False
-    # What is plain is as Connect writes it, unless a field is there twice: then the map has fewer.
+    # Plain JSON is in the format of Connect, unless a field occurs twice: then the map has fewer fields.
     found = match_plain_key(raw)
     if found is not None and not has_duplicates(found[2]):
         return True
@@ -112,25 +116,25 @@ def is_task_spelling(raw: bytes | None, key: OffsetKey) -> bool:
 
 
 def is_task_key(raw: bytes | None) -> bool:
-    """Whether some task may look for these bytes."""
+    """Return whether some task may look up these bytes."""
     key = decode_key(raw).key
     return key is not None and is_task_spelling(raw, key)
 
 
 def _find_spelled(group: list[StoredRecord]) -> set[bytes | None]:
-    """The keys among these that Connect may have written."""
+    """Return the keys among these that Connect may have written."""
     keys = {found.key: decode_key(found.key).key for found in group}
     return {raw for raw, key in keys.items() if key is not None and is_task_spelling(raw, key)}
 
 
 def _choose(key: OffsetKey, group: list[StoredRecord], *, home: Home) -> StoredOffset:
-    """Of several records the one that a task finds, where that is known; else the one that was written last."""
+    """Return the record that a task finds, if that is known; otherwise the one that was written last."""
     known = _find_spelled(group)
     candidates = [found for found in group if found.key in known] or group
     by_key: dict[bytes | None, list[StoredRecord]] = {}
     for found in candidates:
         by_key.setdefault(found.key, []).append(found)
-    # Of copies of the same bytes the one at home is the one that workers write; what a restart finds is open.
+    # Among copies of the same bytes, workers write the one on the correct partition; what a restart finds is open.
     heads = [_choose_copy(copies, home) for copies in by_key.values()]
     taken = max(heads, key=_age)
     if taken.is_tombstone and (live := [head for head in heads if not head.is_tombstone]):
@@ -219,12 +223,12 @@ def _build_bad_key(decoded: DecodedKey, evidence: StoredRecord) -> OffsetFinding
     return OffsetFinding(OffsetAnomaly.BAD_KEY, decoded.connector or "", message, None, (evidence,))
 
 
-# A list that begins with a name in plain ASCII: nothing in it can be spelled in another way, so it is sure.
+# A list that begins with a name in plain ASCII: it has only one encoding, so the owner is certain.
 _SURE = re.compile(rb'\["([ !#-\[\]-~]*)"')
 
 
 class KeyFilter:
-    """Accepts every key of these connectors, and the few keys whose owner can't be told at a glance."""
+    """Accepts every key of these connectors, and the few keys whose owner is not obvious from the bytes."""
 
     __slots__ = ("_usual", "_wanted", "owners")
 
@@ -234,27 +238,22 @@ class KeyFilter:
         self._usual = tuple(f"[{spell_text(name)}".encode() for name in owners)
 
     def __call__(self, key: bytes) -> bool:
-        """Return whether a key may be of one of the owners."""
+        """Return whether a key may belong to one of the owners."""
         if key.startswith(self._usual):
             return True
         sure = _SURE.match(key)
         return sure is None or sure[1] in self._wanted
 
 
-def build_key_filter(owners: Collection[str]) -> KeyFilter:
-    """Build the filter for the keys of these connectors."""
-    return KeyFilter(owners)
-
-
-# A record takes it only where everything about it is sure: plain ASCII without escapes, whole numbers that fit, each
-# field once, one record for its partition, on the partition of the topic where it belongs. Whatever is not sure goes
-# the long way, through `grouping`, and means the same there.
+# The fast path for records that are unambiguous: plain ASCII without escapes, integers that fit, each field once, one
+# record per partition, on the correct partition of the topic. All other records take the slow path through
+# `build_reading`, with the same meaning.
 
 _identify = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class PlainPair(NamedTuple):
-    """A partition and its offset, all in JSON as Connect wrote it. `connector` has its quotes."""
+    """A partition and its offset, as the JSON that Connect wrote. `connector` includes its quotes."""
 
     connector: bytes
     partition: bytes
@@ -262,7 +261,7 @@ class PlainPair(NamedTuple):
 
 
 def split_plain(records: Iterable[RawRecord], home: Home) -> tuple[list[PlainPair], list[RawRecord]]:
-    """The pairs of all that is plain, and the records that must go the long way. Plain tombstones are in neither."""
+    """Split records into plain pairs and those for the slow path. Plain tombstones are in neither."""
     alone: dict[bytes, tuple[RawRecord, bytes, bytes] | None] = {}
     rest: list[RawRecord] = []
     for record in records:
@@ -275,7 +274,7 @@ def split_plain(records: Iterable[RawRecord], home: Home) -> tuple[list[PlainPai
             rest += _take(alone, identity)
         else:
             alone[identity] = (record, found[1], found[2])
-    # What is spelled in another way may speak of the same partition.
+    # A record in another encoding may be for the same partition.
     for record in list(rest):
         rest += _take(alone, _identify_decoded(record.key))
     pairs = []
@@ -291,7 +290,7 @@ def split_plain(records: Iterable[RawRecord], home: Home) -> tuple[list[PlainPai
 
 
 def _is_plain(record: RawRecord, home: Home) -> bool:
-    """Whether its value is plain, or none, and it lies where it belongs."""
+    """Return whether the value is plain or missing, and the record is on the correct partition."""
     value = record.value
     if value is not None and (match_plain_map(value) is None or has_duplicates(value)):
         return False
@@ -300,7 +299,7 @@ def _is_plain(record: RawRecord, home: Home) -> bool:
 
 
 def _find_identity(found: re.Match[bytes]) -> bytes | None:
-    """The key with its fields in the order of their names; None where a field is there twice."""
+    """Return the key with its fields in the order of their names; None if a field occurs twice."""
     partition = found[2]
     if b',"' not in partition:
         return found[0]
@@ -316,13 +315,13 @@ def _identify_decoded(raw: bytes | None) -> bytes:
     key = decode_key(raw).key
     if key is None:
         return b""
-    # In the order in which `_find_identity` has them: by the names with their quotes.
+    # The same order as in `_find_identity`: by the names with their quotes.
     fields = sorted(key.partition.items(), key=lambda field: _identify(field[0]))
     return _identify([key.connector, dict(fields)]).encode()
 
 
 def _take(alone: dict[bytes, tuple[RawRecord, bytes, bytes] | None], identity: bytes) -> list[RawRecord]:
-    """Take a partition out of those that stand alone, where it is one of them. Whoever comes next finds its trace."""
+    """Remove a partition from those with one record, leaving a marker for further records of it."""
     entry = alone.get(identity)
     if entry is None:
         return []
@@ -331,7 +330,7 @@ def _take(alone: dict[bytes, tuple[RawRecord, bytes, bytes] | None], identity: b
 
 
 class Scan(Protocol):
-    """What is asked of the brokers. `seamark.kafka.topic_scan.TopicScan` is the real one."""
+    """The interface to the brokers. `seamark.kafka.topic_scan.TopicScan` is the real implementation."""
 
     @property
     def topic(self) -> str: ...
@@ -342,8 +341,8 @@ class Scan(Protocol):
 class TopicStore:
     """One offsets topic.
 
-    The scan decides whether only committed records are read: as a worker with exactly-once does, and one that reads a
-    connector's own topic. `knows_partitioner` is false where the writers were given a partitioner of their own.
+    The scan decides whether only committed records are read, as by a worker with exactly-once and by one that reads a
+    connector's own topic. `knows_partitioner` is false if the producers have a custom partitioner.
     """
 
     def __init__(self, scan: Scan, *, knows_partitioner: bool = True) -> None:
@@ -352,12 +351,12 @@ class TopicStore:
 
     @property
     def name(self) -> str:
-        """`topic NAME`."""
+        """Return `topic NAME`."""
         return f"topic {self._scan.topic}"
 
     def read(self, owners: Collection[str] | None = None) -> StoreReading:
-        """The newest of every key. Memory grows with the keys that are asked for, not with the records."""
-        result = self._scan.read_newest(None if owners is None else build_key_filter(owners))
+        """Read the newest record of every key. Memory grows with the requested keys, not with the records."""
+        result = self._scan.read_newest(None if owners is None else KeyFilter(owners))
         return self._build_reading(result, result.records, owners)
 
     def _build_reading(
@@ -369,17 +368,17 @@ class TopicStore:
         return replace(reading, findings=(*reading.findings, *held), partitions=known)
 
     def read_pairs(self, owners: Collection[str] | None = None) -> tuple[list[PlainPair], StoreReading]:
-        """The same for whoever wants JSON only: plain pairs as they were written, and a reading of all the rest."""
-        result = self._scan.read_newest(None if owners is None else build_key_filter(owners))
+        """Read the same for callers that need only JSON: plain pairs as written, and a reading of the rest."""
+        result = self._scan.read_newest(None if owners is None else KeyFilter(owners))
         home = build_home(result.partitions if self._knows_partitioner else None)
         pairs, rest = split_plain(result.records, home)
         return pairs, self._build_reading(result, rest, owners)
 
     def read_history(self, owners: Collection[str] | None = None) -> Iterator[tuple[DecodedKey, StoredRecord]]:
-        """Every record that compaction left, in the order of each partition; also those that were overwritten since."""
+        """Read every record that compaction has kept, in the order of each partition, including overwritten ones."""
         wanted = None if owners is None else frozenset(owners)
         decoded: dict[bytes | None, DecodedKey] = {}
-        for record in self._scan.read_all(None if owners is None else build_key_filter(owners)):
+        for record in self._scan.read_all(None if owners is None else KeyFilter(owners)):
             key = decoded.get(record.key)
             if key is None:
                 key = decoded[record.key] = decode_key(record.key)
@@ -392,3 +391,68 @@ class TopicStore:
             "tasks and REST wait for its end, too"
         )
         return OffsetFinding(OffsetAnomaly.OPEN_TRANSACTION, "", message)
+
+
+def check_own_records(
+    records: Iterable[HeldRecord], *, connectors: Collection[str], topics: Collection[str | None]
+) -> None:
+    """Raise for records that are not offsets of these connectors in one of their own topics.
+
+    A plan file or a journal entry may come from anywhere: with records of another topic, it could write connector
+    configs or journal entries.
+
+    Raises:
+        RefusedError: A record has another topic, or its key is not that of one of the connectors.
+    """
+    allowed = {topic for topic in topics if topic}
+    for record in records:
+        if record.topic not in allowed:
+            raise _build_foreign_record(
+                f"topic {record.topic}", f"offsets of {_list_names(connectors)} are in {_list_names(allowed)}"
+            )
+        found = decode_key(record.key)
+        if found.key is None or found.key.connector not in connectors:
+            key = record.key[:200].decode(errors="backslashreplace")
+            raise _build_foreign_record(
+                f"{record.topic}-{record.partition} {key}", f"the key isn't one of {_list_names(connectors)}"
+            )
+
+
+def _list_names(names: Collection[str]) -> str:
+    return ", ".join(sorted(names)) or "no topic"
+
+
+def _build_foreign_record(what: str, cause: str) -> RefusedError:
+    return RefusedError(
+        f"refusing to write a record that isn't an offset of the connector: {what}; no changes were made",
+        cause=cause,
+        hint="create a new plan and review it",
+    )
+
+
+# Internal topics of the brokers.
+_KAFKA = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+
+
+def check_record_topic(name: str, context: Context, *, is_for_offsets: bool = False) -> None:
+    """Raise for a topic in which Kafka, Connect or seamark stores its state: a record there acts as a command.
+
+    The name may come from a plan file or from the config of a connector. Offsets topics are rejected unless the records
+    are offsets.
+
+    Raises:
+        RefusedError: The topic must not be written to.
+    """
+    whose = "Kafka" if name in _KAFKA else ""
+    if name in (context.journal.topic, context.journal.heads_topic):
+        whose = "seamark's journal"
+    for settings in context.connect.values():
+        offsets = () if is_for_offsets else (settings.offsets_topic,)
+        if name in (settings.config_topic, settings.status_topic, *offsets):
+            whose = f"Connect cluster {settings.name}"
+    if whose:
+        raise RefusedError(
+            f"refusing to write records to topic {name}, which is used by {whose}; no changes were made",
+            hint="use another topic",
+            context={"topic": name},
+        )

@@ -20,7 +20,7 @@ from seamark.changes.action import (
     needs_permission,
 )
 from seamark.changes.effect import ChangeKind, Effect, FieldChange, Preview
-from seamark.changes.step import CanNotUndo, Intent, Step
+from seamark.changes.step import CanNotUndo, ConnectorSubject, Intent, Step
 from seamark.connect.model import Connector
 from seamark.connectors.run_state import SetRunState
 from seamark.core.offsets import Offset, Order, spell_identity, spell_offset
@@ -29,21 +29,21 @@ from seamark.core.refs import ConnectorType, spell_aspect
 from seamark.errors import RefusedError
 from seamark.kafka.model import HeldRecord
 from seamark.offsets.codec.codec import decode_key, decode_value, encode_value
-from seamark.offsets.model import CompletedOffsets, CurrentOffset, WriteRoute
+from seamark.offsets.model import DEFAULT_TOLERANCE, CompletedOffsets, CurrentOffset, Tolerance, WriteRoute
 from seamark.offsets.port import PLANNING, SNAPSHOTS, Planning
+from seamark.offsets.read.connector import find_read_records
+from seamark.offsets.read.preview import Total, say_preview, say_total, sum_previews
 from seamark.offsets.semantics import OffsetSemantics
 from seamark.offsets.stores.stores import find_own_topic
-from seamark.offsets.stores.topic import is_task_key
-from seamark.offsets.stores.write_checks import check_own_records
+from seamark.offsets.stores.topic import check_own_records
 from seamark.offsets.write.guards import (
+    CheckProgress,
     CheckStopped,
     VerifyOffsets,
     find_quiet_seconds,
     find_workers,
     require_run_state,
 )
-from seamark.offsets.write.preview import DEFAULT_TOLERANCE, Tolerance, Total, say_preview, say_total, sum_previews
-from seamark.offsets.write.progress_step import CheckProgress
 from seamark.offsets.write.rights import find_offset_rights
 from seamark.offsets.write.steps import CheckPreview, WriteOffsets
 from seamark.policy.permissions import Permission, Right
@@ -53,38 +53,14 @@ if TYPE_CHECKING:
 
 
 class Disruption(StrEnum):
-    """What becomes of a connector while its offsets are written, in the words of a plan."""
+    """What happens to a connector while its offsets are written, as a plan displays it."""
 
     STOPPED = "stays stopped"
     STOPS = "stops, moves, goes on"
 
 
-def build_offset_effect(
-    connector: Connector,
-    meaning: OffsetSemantics,
-    needed: Sequence[tuple[CurrentOffset, Offset]],
-    previews: Sequence[Preview],
-    *,
-    how: Disruption,
-    records: Sequence[FieldChange] = (),
-) -> Effect:
-    """One line for the connector, one field for each partition, and what its target will see."""
-    fields = tuple(
-        _build_field(meaning, held, wanted, preview) for (held, wanted), preview in zip(needed, previews, strict=True)
-    )
-    tasks = len(connector.status.tasks) if connector.status else 0
-    return Effect(
-        ChangeKind.CHANGE,
-        f"connector/{connector.owner}",
-        f"{how}: {say_total(sum_previews(previews), previews)}",
-        (*fields, *records),
-        tasks=0 if how is Disruption.STOPPED else tasks,
-        consequences=tuple(_build_consequences(meaning, previews)),
-    )
-
-
 def find_written(step: WriteOffsets) -> tuple[Offset, ...]:
-    """Return the offsets that a step leaves. By the route TOPIC its records say it, the last one of each key."""
+    """Return the offsets that a step writes. With the route TOPIC its records define them, the last one of each key."""
     if step.route is not WriteRoute.TOPIC:
         return step.offsets
     found: dict[str, Offset] = {}
@@ -96,7 +72,7 @@ def find_written(step: WriteOffsets) -> tuple[Offset, ...]:
 
 
 def build_record_changes(records: Sequence[HeldRecord], held: Sequence[CurrentOffset]) -> Iterator[FieldChange]:
-    """Return each record that changes, where those of one partition will not be equal: the undo of a repair."""
+    """Return each record that changes, if those of one partition will differ: the undo of a repair."""
     now = {record.place: record for found in held for record in found.records}
     values: dict[str, set[bytes | None]] = {}
     for record in records:
@@ -113,7 +89,7 @@ def _identify(record: HeldRecord) -> str:
 
 
 def build_record_change(before: HeldRecord | None, record: HeldRecord) -> FieldChange:
-    """One record of a topic: where it lies and its key, its value before and after."""
+    """Build the change of one record of a topic: its location and key, its value before and after."""
     key = record.key.decode(errors="backslashreplace")
     return FieldChange(f"{record.topic}-{record.partition} {key}", _spell(before), _spell(record))
 
@@ -135,7 +111,7 @@ def _build_field(meaning: OffsetSemantics, held: CurrentOffset, wanted: Offset, 
 
 
 def _build_consequences(meaning: OffsetSemantics, previews: Sequence[Preview]) -> list[str]:
-    """What becomes of the data, for each direction that there is."""
+    """Describe the effect on the data, for each direction that occurs."""
     orders = {found.order for found in previews if found.counted.figure != 0}
     lines = []
     if orders & {Order.BEFORE, Order.UNKNOWN}:
@@ -146,18 +122,18 @@ def _build_consequences(meaning: OffsetSemantics, previews: Sequence[Preview]) -
 
 
 _FLUSH = "offset.flush.interval.ms"
-# Connect's own default. Whoever has it must not wait a minute for a look: at 15 s it is told that nothing can be there
-# yet, and `--wait` waits for it.
+# Connect's own default. The check must not take a minute with it: after 15 s it reports that nothing can be stored yet,
+# and `--wait` extends it.
 _DEFAULT_FLUSH_SECONDS = 60.0
 _MOST_SECONDS = 15.0
-# From the resume to the first poll of a new task there is a rebalance.
+# A rebalance takes place between the resume and the first poll of a new task.
 _START_SECONDS = 4.0
 
 
 def find_flush_seconds(settings: ConnectSettings) -> float | None:
-    """How often the workers store what their tasks have read; None where no file of theirs tells.
+    """Return the interval at which the workers store offsets; None if no worker file is known.
 
-    With exactly-once it is done with every batch, or as a connector says.
+    With exactly-once, offsets are stored with every batch, or as a connector configures it.
     """
     path = settings.worker_config
     if settings.exactly_once or path is None or not path.is_file():
@@ -172,8 +148,8 @@ def find_flush_seconds(settings: ConnectSettings) -> float | None:
 
 
 def find_wait_seconds(context: Context, flush_seconds: float | None) -> float:
-    """How long to look for the first new position, where nobody says."""
-    # As for the quiet before a write: who says that requests are over at once has servers that are made up.
+    """Return how long to wait for the first new offset if the user sets no time."""
+    # As for the quiet time before a write: a context with a very short in-flight timeout has simulated servers.
     start = min(_START_SECONDS, context.journal.in_flight_seconds / 5)
     if flush_seconds is None:
         flush_seconds = min(_MOST_SECONDS, context.journal.in_flight_seconds)
@@ -191,7 +167,7 @@ def build_progress(
     wait_seconds: float | None = None,
     carried: bool = False,
 ) -> tuple[CheckProgress, ...]:
-    """The look at the first position after a resume; none where somebody does not want to wait."""
+    """Build the check of the first offset after a resume; none if the user does not want to wait."""
     flush_seconds = find_flush_seconds(settings)
     if wait_seconds is None:
         wait_seconds = find_wait_seconds(context, flush_seconds)
@@ -205,9 +181,9 @@ STOPPED, RUNNING = "STOPPED", "RUNNING"
 
 @dataclass(frozen=True, slots=True)
 class Quiesced:
-    """A connector around whose steps it is stopped: its state now, and everything that guards the stop.
+    """A connector that is stopped around some steps: its current state, and all checks of the stop.
 
-    Every action that writes offsets derives its guards from here, so that no plan can lack one.
+    Every action that writes offsets derives its checks from here, so that no plan can lack one.
     """
 
     connector: Connector
@@ -218,11 +194,11 @@ class Quiesced:
 
     @property
     def stop(self) -> SetRunState:
-        """The step that stops the connector."""
+        """Return the step that stops the connector."""
         return SetRunState(self.connector.cluster, self.connector.name, STOPPED)
 
     def find_intents(self) -> Mapping[str, Intent]:
-        """Return what the step that stops the connector finds: it is not read again."""
+        """Return the expected state for the step that stops the connector; it is not read a second time."""
         stop = self.stop
         return {spell_aspect(stop.subject, stop.aspect): Intent(before={"state": self.state}, after={"state": STOPPED})}
 
@@ -243,9 +219,9 @@ class Quiesced:
     ) -> StepSequence:
         """Return the steps between a verified stop and the restored state.
 
-        `config` is the fingerprint of the config that the steps rely on. `restores` is the state to restore where it
-        isn't the one found now. `progress` are the checks after the connector runs again. An undo, which `is_undo`, has
-        no step that stops a stopped connector; a new plan has one, so that it is out of date once that one runs.
+        `config` is the fingerprint of the config that the steps rely on. `restores` is the state to restore if it is
+        not the current one. `progress` are the checks after the connector runs again. An undo (`is_undo`) has no step
+        that stops a stopped connector; a new plan has one, so that the plan is out of date once the connector runs.
         """
         cluster, name = self.connector.cluster, self.connector.name
         state = restores or self.state
@@ -260,20 +236,20 @@ class Quiesced:
 
 
 def read_quiesced(cluster: str, name: str, reads: Reads) -> Quiesced:
-    """Read a connector that is to be stopped.
+    """Read a connector that will be stopped.
 
     Raises:
-        NotFoundError: there is no such connector.
-        UnsettledError, RefusedError: its state can't be determined, so it could not be restored.
+        NotFoundError: The connector does not exist.
+        UnsettledError, RefusedError: Its state can't be determined, so it could not be restored.
     """
-    return build_quiesced(reads.use(PLANNING).client(cluster).read_connector(name), reads)
+    return build_quiesced(reads.use(PLANNING).clusters.client(cluster).read_connector(name), reads)
 
 
 def build_quiesced(connector: Connector, reads: Reads) -> Quiesced:
-    """Return the same for a connector that is read already.
+    """Return the same for a connector that is already read.
 
     Raises:
-        UnsettledError, RefusedError: its state can't be determined, so it could not be restored.
+        UnsettledError, RefusedError: Its state can't be determined, so it could not be restored.
     """
     return Quiesced(
         connector,
@@ -285,19 +261,19 @@ def build_quiesced(connector: Connector, reads: Reads) -> Quiesced:
 
 
 def check_write(write: WriteOffsets, connector: Connector, planning: Planning) -> None:
-    """Refuse a write of records that are not the connector's own, before anything is stopped.
+    """Raise for records that do not belong to the connector, before anything is stopped.
 
     Raises:
-        RefusedError: a record has another topic, or a key of something else.
+        RefusedError: A record has another topic, or a key of another owner.
     """
-    settings = planning.settings(write.cluster)
+    settings = planning.clusters.settings(write.cluster)
     topics = (find_own_topic(connector, settings), settings.offsets_topic)
     check_own_records(write.records, connectors=(write.name,), topics=topics)
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsSeen:
-    """What `ChangeOffsets` reads of one connector."""
+    """What `ChangeOffsets` reads about one connector."""
 
     quiesced: Quiesced
     write: Intent
@@ -311,20 +287,18 @@ class OffsetsSeen:
 @action_kind("change-offsets")
 @needs_permission(Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
-class ChangeOffsets(Action):
-    """Give partitions of one connector other offsets, or none where an offset is None; the others stay as they are.
+class ChangeOffsets(ConnectorSubject, Action):
+    """Set offsets for partitions of one connector, or delete those that are None; other partitions stay unchanged.
 
-    By the route TOPIC exactly `records` are written, in their order. `planned` is what the plan says is reprocessed and
-    skipped: beyond the `tolerance` nothing is written. None stands for an undo, which is not counted again. `config` is
-    the fingerprint of the config that the offsets were planned for. `restores` is the state to restore where it isn't
-    the one that the connector has when the plan is prepared. `wait_seconds` is how long the first new offset is waited
-    for, by default as long as the workers need to store one.
+    With the route TOPIC exactly `records` are written, in their order. `planned` is what the plan reprocesses and
+    skips: beyond the `tolerance` nothing is written. None stands for an undo, which is not counted again. `config` is
+    the fingerprint of the config that the offsets were planned for. `restores` is the state to restore if it is not the
+    state of the connector when the plan is prepared. `wait_seconds` is how long to wait for the first new offset, by
+    default as long as the workers need to store one.
     """
 
     reaches_by_itself: ClassVar[bool] = True
 
-    cluster: str
-    name: str
     offsets: tuple[Offset, ...]
     route: WriteRoute = WriteRoute.REST
     records: tuple[HeldRecord, ...] = ()
@@ -336,18 +310,13 @@ class ChangeOffsets(Action):
     restores: str = ""
 
     @property
-    def subject(self) -> str:
-        """The connector."""
-        return f"connector/{self.cluster}/{self.name}"
-
-    @property
     def write(self) -> WriteOffsets:
-        """The step that writes."""
+        """Return the step that writes."""
         return WriteOffsets(self.cluster, self.name, self.offsets, self.route, self.records)
 
     @classmethod
     def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[OffsetsSeen]:
-        """Read the connectors, what they hold, and what the new offsets mean."""
+        """Read the connectors, their offsets, and the effect of the new offsets."""
         reads.world.use(SNAPSHOTS).expect(action.name for action in actions)
         answers = fan_out({str(number): partial(action.read, reads) for number, action in enumerate(actions)})
         for error in answers.failures.values():
@@ -355,7 +324,7 @@ class ChangeOffsets(Action):
         return list(answers.results.values())
 
     def read(self, reads: Reads) -> OffsetsSeen:
-        """Read one connector, what it holds, and what the new offsets mean."""
+        """Read one connector, its offsets, and the effect of the new offsets."""
         snapshot, planning = reads.world.use(SNAPSHOTS).open(self.cluster, self.name), reads.use(PLANNING)
         connector, write = snapshot.connector, self.write
         wanted = find_written(write)
@@ -368,7 +337,7 @@ class ChangeOffsets(Action):
             wanted,
             [Offset(one.partition, one.offset) for one in held],
             context=planning.context,
-            settings=planning.settings(self.cluster),
+            settings=planning.clusters.settings(self.cluster),
             wait_seconds=self.wait_seconds,
         )
         return OffsetsSeen(
@@ -382,7 +351,7 @@ class ChangeOffsets(Action):
         )
 
     def steps(self, seen: OffsetsSeen) -> StepSequence:
-        """Stop, check, write, verify, restore; nothing where the connector has these offsets and its state."""
+        """Return the steps: stop, check, write, verify, restore; none if offsets and state are already right."""
         is_written = seen.write.before == seen.write.after
         if is_written and (self.restores or seen.quiesced.state) == seen.quiesced.state:
             return ()
@@ -399,21 +368,26 @@ class ChangeOffsets(Action):
         )
 
     def needs(self, seen: OffsetsSeen) -> Needs:
-        """The connector's locks, and the rights to see and to write its offsets."""
+        """Return the connector's locks, and the permissions to read and write its offsets."""
         return Needs(seen.quiesced.locks, seen.rights)
 
     def effects(self, seen: OffsetsSeen) -> tuple[Effect, ...]:
-        """One line for the connector, one field for each partition."""
-        restored = self.restores or seen.quiesced.state
-        needed = list(zip(seen.held, find_written(self.write), strict=True))
+        """Return one line for the connector, one field for each partition, and the effect on its target."""
+        connector = seen.quiesced.connector
+        fields = tuple(
+            _build_field(seen.meaning, held, wanted, preview)
+            for held, wanted, preview in zip(seen.held, find_written(self.write), seen.previews, strict=True)
+        )
+        is_stopped = (self.restores or seen.quiesced.state) == STOPPED
+        how = Disruption.STOPPED if is_stopped else Disruption.STOPS
         return (
-            build_offset_effect(
-                seen.quiesced.connector,
-                seen.meaning,
-                needed,
-                seen.previews,
-                how=Disruption.STOPPED if restored == STOPPED else Disruption.STOPS,
-                records=tuple(build_record_changes(self.records, seen.held)),
+            Effect(
+                ChangeKind.CHANGE,
+                f"connector/{connector.owner}",
+                f"{how}: {say_total(sum_previews(seen.previews), seen.previews)}",
+                (*fields, *build_record_changes(self.records, seen.held)),
+                tasks=0 if is_stopped or connector.status is None else len(connector.status.tasks),
+                consequences=tuple(_build_consequences(seen.meaning, seen.previews)),
             ),
         )
 
@@ -422,7 +396,7 @@ class ChangeOffsets(Action):
         return seen.quiesced.find_intents()
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
-        """Return the action that gives the partitions their previous offsets, and the connector its state."""
+        """Return the action that restores the previous offsets of the partitions and the connector's state."""
         restores = find_unrestored_state(past)
         if past.find(WriteOffsets) is None:
             return SetRunState(self.cluster, self.name, restores) if restores else None
@@ -431,12 +405,12 @@ class ChangeOffsets(Action):
 
 
 def undo_write(back: WriteOffsets, *, restores: str = "") -> ChangeOffsets:
-    """Return the action for a write that takes another one back."""
+    """Return the action for a write that undoes another one."""
     return ChangeOffsets(back.cluster, back.name, back.offsets, back.route, back.records, restores=restores)
 
 
 def find_unrestored_state(past: ActionHistory) -> str:
-    """Return the state before a stop that a change is not known to have restored; "" where there is none."""
+    """Return the state before a stop that a change is not known to have restored; "" if there is none."""
     stops = past.find_all(SetRunState)
     if not stops or (len(stops) > 1 and stops[-1].is_good):
         return ""
@@ -450,12 +424,12 @@ def is_same(held: CurrentOffset, wanted: Offset) -> bool:
 
 
 Complete = Callable[[Sequence[CurrentOffset]], CompletedOffsets]
-"""Gives offsets the records that they lack."""
+"""Adds missing records to offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenWrite:
-    """The step that writes the offsets, and the notes of the plan on it."""
+    """The step that writes the offsets, and the notes of the plan about it."""
 
     step: WriteOffsets
     notes: tuple[str, ...] = ()
@@ -469,11 +443,11 @@ def choose_route(
     has_rest: bool,
     complete: Complete,
 ) -> ChosenWrite:
-    """The step that writes these offsets. `has_rest` says whether the workers take offsets, as from 3.6 on.
+    """Choose the step that writes these offsets. `has_rest` is whether the workers accept offsets, as from 3.6 on.
 
-    REST spells every key its own way, and writes it to one partition of the topic. Where a record stands under another
-    spelling, or strayed to another partition, REST would write a second one beside it, and no task reads that, or
-    nobody knows which one it reads: then all are written as records, each over the one that is there.
+    REST encodes every key in its own way and writes it to one partition of the topic. If a record has another key
+    encoding, or is on another partition, REST would write a second one beside it. No task would read that one, or it
+    would be unknown which one it reads. Then all are written as records, each over the existing one.
     """
     if ambiguities := [found.ambiguity for found in held if found.ambiguity]:
         raise RefusedError(
@@ -484,7 +458,11 @@ def choose_route(
     cluster, name, wanted = connector.cluster, connector.name, tuple(offsets)
     if connector.type is ConnectorType.SINK:
         return ChosenWrite(WriteOffsets(cluster, name, wanted, WriteRoute.REST if has_rest else WriteRoute.GROUP))
-    if has_rest and all(_reaches(found) for found in held):
+    # REST overwrites the existing records, or there is none: a key without a record has no other encoding.
+    if has_rest and all(
+        not found.is_stray and all(decode_key(one.key).is_rest_spelling for one in find_read_records(found))
+        for found in held
+    ):
         return ChosenWrite(WriteOffsets(cluster, name, wanted))
     completed = complete(held)
     records = tuple(
@@ -493,18 +471,8 @@ def choose_route(
     return ChosenWrite(WriteOffsets(cluster, name, wanted, WriteRoute.TOPIC, records), completed.notes)
 
 
-def _reaches(held: CurrentOffset) -> bool:
-    """Whether REST would write over the records that are there. A key that nobody has written has no other spelling."""
-    return not held.is_stray and all(decode_key(record.key).is_rest_spelling for record in _find_read(held))
-
-
-def _find_read(held: CurrentOffset) -> tuple[HeldRecord, ...]:
-    """The records that a task may read. What no task spells so stays as it is, whatever the others get."""
-    return tuple(record for record in held.records if is_task_key(record.key))
-
-
 def _build_records(held: CurrentOffset, wanted: Offset) -> Iterator[HeldRecord]:
     value = encode_value(wanted.offset)
-    # Where there are two topics, the one that the tasks read is written last: until then nothing has changed for them.
-    for record in reversed(_find_read(held)):
+    # If there are two topics, the one that the tasks read is written last: until then nothing has changed for them.
+    for record in reversed(find_read_records(held)):
         yield HeldRecord(record.topic, record.partition, record.key, value)

@@ -1,4 +1,4 @@
-"""What stands around every write of offsets: a stop, the proof of it, and the run state back. Also in an undo."""
+"""The checks around a write of offsets, also in an undo: stopped before it, verified after it, progress at the end."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from seamark.changes.action import CheckStep
 from seamark.changes.environment import Environment
 from seamark.changes.images import build_config_image, build_fingerprint
-from seamark.changes.step import Intent, Observed, step_kind
+from seamark.changes.step import ConnectorSubject, Intent, Observed, step_kind
 from seamark.changes.timing import plan_patiently
-from seamark.connect.model import Connector
+from seamark.connect.model import Connector, State
+from seamark.connectors.heal import describe_failure
 from seamark.connectors.read import find_run_state, read_config, read_run_state, read_status
+from seamark.core.offsets import Offset, OffsetMap, Order, spell_identity, spell_offset
 from seamark.errors import DeadlineError, RefusedError, SeamarkError
 from seamark.kafka.groups import count_members
+from seamark.offsets.model import OffsetWrite
+from seamark.offsets.port import OFFSETS
 from seamark.offsets.quiesce import ConnectorSnapshot, open_offsets, require_gone, require_stopped
 from seamark.offsets.write.steps import QUIET_SECONDS, WriteOffsets
 
@@ -24,19 +28,19 @@ if TYPE_CHECKING:
 
 
 def find_quiet_seconds(context: Context) -> float:
-    """How long a connector must stand still before its offsets are written."""
-    # Who says that requests are over much sooner than Connect's own 90 s is a test, and so are its tasks.
+    """Return how long a connector must be stopped before its offsets are written."""
+    # An in-flight timeout far below Connect's own 90 s occurs only in tests, whose tasks are equally fast.
     return min(QUIET_SECONDS, context.journal.in_flight_seconds / 5)
 
 
 def require_run_state(connector: Connector, world: Environment) -> str:
-    """The state that a connector is meant to be in, refused where nobody can tell it: it could not be restored.
+    """Return the target state of a connector. Raises if it can't be determined, because it could not be restored.
 
-    What a rebalance hides is waited for, not for long.
+    It waits a short time for a state that is hidden by a rebalance.
 
     Raises:
-        UnsettledError: the rebalance goes on.
-        RefusedError: Connect has no status of it.
+        UnsettledError: The rebalance continues.
+        RefusedError: Connect has no status for it.
     """
     state = None if connector.status is None else find_run_state(connector.status)
     if state is None:
@@ -52,7 +56,7 @@ def require_run_state(connector: Connector, world: Environment) -> str:
 
 
 def find_workers(connector: Connector) -> tuple[str, ...]:
-    """The workers that run a connector and its tasks."""
+    """Return the workers that run a connector and its tasks."""
     status = connector.status
     if status is None:
         return ()
@@ -60,35 +64,36 @@ def find_workers(connector: Connector) -> tuple[str, ...]:
     return tuple(sorted(found - {""}))
 
 
-# A worker hears of a stop with its next heartbeat; a sink's group is empty when its last member has left or timed out,
-# which is a minute at most by default (`rebalance.timeout.ms`).
+# A worker learns of a stop with its next heartbeat; a sink's group is empty when its last member has left or timed out,
+# which takes a minute at most by default (`rebalance.timeout.ms`).
 _DEADLINE_SECONDS = 90.0
 _LOOK_SECONDS = 0.5
-# A worker that lags shows the old state for a moment; see `ChangeTiming.shows_seconds`.
+# A worker that lags shows the old state for a short time; see `ChangeTiming.shows_seconds`.
 _LAG_SECONDS = 10.0
 
 
 class _Stretch:
-    """Since when something is so without a break."""
+    """Measures since when a condition holds without interruption."""
 
     def __init__(self) -> None:
         self.since: float | None = None
 
     def note(self, is_so: bool, now: float) -> float:
-        """Take in a look; gives for how long it has been so, 0 where it is not."""
+        """Add an observation; return for how long the condition has held, 0 if it does not hold."""
         self.since = (now if self.since is None else self.since) if is_so else None
         return 0.0 if self.since is None else now - self.since
 
 
 @step_kind("prove-stopped")
 @dataclass(frozen=True, slots=True)
-class CheckStopped(CheckStep):
-    """A connector that was stopped is watched until it has stood still for `quiet_seconds`.
+class CheckStopped(ConnectorSubject, CheckStep):
+    """Watches a stopped connector until it has been stopped for `quiet_seconds`.
 
-    Its status says so without a task, a sink's group is empty, both on two looks, and each of `workers`, which ran it,
-    was alive all the time to know that it must not write any more. One that vanished may come back as a zombie and
-    write: that is a refusal, unless `accepts_zombies`. So is another config than that of the fingerprint `config`. One
-    that is created later is `kept`: it must not exist, and no worker may have it or a task of it in hand.
+    Its status shows no task and a sink's group is empty, both on two checks, and each of `workers`, which ran it, was
+    alive all the time to learn that it must not write any more. A worker that vanished may come back as a zombie and
+    write: the step fails then, unless `accepts_zombies`. It also fails for another config than that of the fingerprint
+    `config`. With `kept` the connector is created later: it must not exist, and no worker may run it or one of its
+    tasks.
     """
 
     aspect: ClassVar[str] = "quiet"
@@ -96,17 +101,11 @@ class CheckStopped(CheckStep):
     proves: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = _DEADLINE_SECONDS
 
-    cluster: str
-    name: str
     workers: tuple[str, ...] = ()
     quiet_seconds: float = QUIET_SECONDS
     accepts_zombies: bool = False
     config: str = ""
     kept: ConnectorSnapshot | None = None
-
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
 
     def describe(self) -> str:
         if self.kept is not None:
@@ -125,7 +124,8 @@ class CheckStopped(CheckStep):
                 raise trouble
             quiet_for = quiet.note(trouble is None, now)
             silent: tuple[str, ...] = ()
-            # Who woke up in between may have something to write yet: all must be alive from the beginning to the end.
+            # A worker that was gone in between may still have something to write: all must be alive from the start to
+            # the end.
             if trouble is None and (known.since is None or self._is_over(now - known.since)):
                 silent, trouble = self._find_silent(world)
             if self._is_over(known.note(trouble is None and not silent, now)):
@@ -142,7 +142,7 @@ class CheckStopped(CheckStep):
         return Observed.BEFORE if self._find_trouble(world)[0] else Observed.AFTER
 
     def _find_trouble(self, world: Environment) -> tuple[SeamarkError | None, bool]:
-        """Why it has not stopped yet, or why nobody can tell; and whether somebody wants it to go on."""
+        """Return why it has not stopped yet, or why that is unknown; and whether another user started it again."""
         is_resumed = False
         try:
             status = read_status(world, self.cluster, self.name)
@@ -164,7 +164,7 @@ class CheckStopped(CheckStep):
         return None, False
 
     def _is_over(self, seconds: float) -> bool:
-        """Whether something was so for long enough, and on two looks."""
+        """Return whether a condition held for long enough, and on two checks."""
         return seconds > 0 and seconds >= self.quiet_seconds
 
     def _find_silent(self, world: Environment) -> tuple[tuple[str, ...], SeamarkError | None]:
@@ -174,7 +174,7 @@ class CheckStopped(CheckStep):
         try:
             return open_offsets(world, self.cluster, self.name, self.kept).find_silent(self.workers), None
         except SeamarkError as error:
-            # The stop itself makes the worker group rebalance: who is a member is known when that is over.
+            # The stop itself causes a rebalance of the worker group: the members are known when it is over.
             return (), error
 
     def _build_zombies(self, silent: Sequence[str]) -> SeamarkError:
@@ -190,10 +190,11 @@ class CheckStopped(CheckStep):
 @step_kind("verify-offsets")
 @dataclass(frozen=True, slots=True)
 class VerifyOffsets(CheckStep):
-    """What was written is looked at again, right before the connector may run: somebody may have written since.
+    """Checks what was written, directly before the connector may run: another process may have written since.
 
-    So is the config, where its fingerprint is known: with another one the tasks may look for other offsets. One that
-    is created later must not exist yet: tasks that were started before the write don't know the new offsets.
+    It also checks the config if its fingerprint is known: with another one the tasks may look up other offsets. A
+    connector that is created later must not exist yet: tasks that were started before the write don't have the new
+    offsets.
     """
 
     aspect: ClassVar[str] = "verified"
@@ -245,7 +246,7 @@ def build_config_pin(config: Mapping[str, str], world: Environment, *, cluster: 
 
 
 def refuse_other_config(world: Environment, cluster: str, name: str, pin: str) -> None:
-    """Refuse where a connector has another config than the pinned one; seen twice, as a worker may lag behind."""
+    """Raise if a connector's config differs from the fingerprint; checked twice, because a worker may lag."""
     for pause in (_LOOK_SECONDS, 0.0):
         config = read_config(world, cluster, name) if pin else None
         if not pin or (config is not None and build_config_pin(config, world, cluster=cluster) == pin):
@@ -275,3 +276,162 @@ def _describe_difference(found: Any, wanted: Any) -> str:
     old, new = found["offsets"], wanted["offsets"]
     wrong = [place for place in new if old.get(place) != new[place]]
     return "; ".join(f"{place} holds {old.get(place)}, not {new[place]}" for place in wrong[:5])
+
+
+# A check reads the offsets topic, so it is not repeated more often.
+_PROGRESS_SECONDS = 1.0
+# Clocks of workers may differ slightly.
+_CLOCK_SHARE = 0.8
+
+
+@step_kind("check-progress")
+@dataclass(frozen=True, slots=True)
+class CheckProgress(ConnectorSubject, CheckStep):
+    """Waits for the first offset stored after a move, which must be after the one that was written.
+
+    An earlier offset was written by another process: a zombie task, or another operator. So was one at `former` or
+    beyond that was stored sooner than a new task stores anything: tasks do so every `flush_seconds`, for the first time
+    when that time has passed. `flush_seconds` None means that this is unknown. If nothing is stored within
+    `wait_seconds`, the step does not fail: there may be nothing to read. With `carried` the offsets were copied as they
+    were after the stop, and `offsets` are those of the plan: the connector may have progressed from them meanwhile.
+    """
+
+    aspect: ClassVar[str] = "progress"
+
+    offsets: tuple[Offset, ...]
+    former: tuple[Offset, ...] = ()
+    wait_seconds: float = 10.0
+    flush_seconds: float | None = None
+    carried: bool = False
+
+    @property
+    def settle_seconds(self) -> float:
+        return self.wait_seconds
+
+    def describe(self) -> str:
+        return f"look where {self.subject} goes on"
+
+    def perform(self, world: Environment, intent: Intent) -> str:
+        del intent
+        clock = world.clock
+        deadline = clock.now() + self.wait_seconds
+        is_orphan = False
+        marks: dict[str, int] = {}
+        while True:
+            found, trouble = self._look(world, marks)
+            new = {name: writes for name, writes in found.items() if writes}
+            may_run = not new or self._may_run(world)
+            if new and (is_orphan or may_run):
+                self._judge(world, new, is_orphan=not may_run)
+                return self._tell(world, new)
+            # The status is slightly delayed; on the second check, a task that stored something is listed.
+            is_orphan = bool(new)
+            if clock.now() >= deadline and not new:
+                return self._tell_nothing(world, trouble)
+            clock.sleep(min(_PROGRESS_SECONDS, self.wait_seconds / 2))
+
+    def observe(self, world: Environment, intent: Intent) -> Observed:
+        del world, intent
+        return Observed.AFTER
+
+    def _look(
+        self, world: Environment, marks: dict[str, int]
+    ) -> tuple[dict[str, tuple[OffsetWrite, ...]], SeamarkError | None]:
+        """Return by partition seamark's write and what was stored after it; empty if that write is the newest.
+
+        `marks` keeps the number of writes at the first check, for the case that seamark's own write can't be
+        identified.
+        """
+        try:
+            writes = world.use(OFFSETS)(self.cluster, self.name).read_writes([one.partition for one in self.offsets])
+        except SeamarkError as error:
+            # A topic whose leader moves proves nothing.
+            return {}, error
+        since: dict[str, tuple[OffsetWrite, ...]] = {}
+        for wanted, found in zip(self.offsets, writes, strict=True):
+            name = spell_identity(wanted.partition)
+            if self.carried:
+                mark = marks.setdefault(name, len(found))
+                since[name] = tuple(found[max(mark - 1, 0) :]) if len(found) > max(mark, 1) else ()
+            else:
+                since[name] = _find_since(found, wanted.offset)
+        return since, None
+
+    def _judge(self, world: Environment, new: dict[str, tuple[OffsetWrite, ...]], *, is_orphan: bool) -> None:
+        """Raise if another process stored the offset."""
+        port = world.use(OFFSETS)(self.cluster, self.name)
+        former = {spell_identity(one.partition): one for one in self.former}
+        for wanted in self.offsets:
+            name = spell_identity(wanted.partition)
+            if name not in new:
+                continue
+            ours, first = new[name][0], new[name][1]
+            if is_orphan:
+                raise self._build_refusal(name, first.offset, "no task of it ran yet when that was stored")
+            if port.compare(first.offset, wanted.offset) is Order.BEFORE:
+                raise self._build_refusal(name, first.offset, f"that lies before {_spell(wanted.offset)}")
+            held = former.get(name)
+            if held is None or port.compare(wanted.offset, held.offset) is not Order.BEFORE:
+                continue
+            is_there = port.compare(first.offset, held.offset) in (Order.EQUAL, Order.AFTER)
+            if is_there and self._is_early(ours, first):
+                early = f"and was stored sooner than a new task does it, which is after {self.flush_seconds:g} s"
+                raise self._build_refusal(name, first.offset, f"that is where it stood before the move, {early}")
+
+    def _is_early(self, ours: OffsetWrite, first: OffsetWrite) -> bool:
+        if self.flush_seconds is None or ours.at_ms is None or first.at_ms is None:
+            return False
+        return (first.at_ms - ours.at_ms) / 1000 < self.flush_seconds * _CLOCK_SHARE
+
+    def _build_refusal(self, partition: str, offset: OffsetMap | None, why: str) -> SeamarkError:
+        owner = f"{self.cluster}/{self.name}"
+        return RefusedError(
+            f"{self.subject} does not go on from where it was put: somebody else wrote its offsets",
+            cause=f"{partition} holds {_spell(offset)}: {why}",
+            hint="a task that should be dead may write, or Connect ended a new one early: stop it (seamark connectors "
+            f"stop {owner}, seamark workers list), look (seamark offsets history {owner}), then move it again",
+        )
+
+    def _may_run(self, world: Environment) -> bool:
+        """Return whether one of its tasks may have stored something; true if unknown."""
+        try:
+            status = read_status(world, self.cluster, self.name)
+        except SeamarkError:
+            return True
+        # A connector that was stopped again had tasks, and these stored their offsets.
+        return status is None or status.state is not State.RUNNING or bool(status.tasks)
+
+    def _tell(self, world: Environment, new: dict[str, tuple[OffsetWrite, ...]]) -> str:
+        name, writes = next(iter(new.items()))
+        found = next(one for one in self.offsets if spell_identity(one.partition) == name)
+        where, place = world.use(OFFSETS)(self.cluster, self.name).describe(found.partition, writes[1].offset)
+        more = f", and {len(new) - 1} more" if len(new) > 1 else ""
+        return f"{where}, {place}{more}"
+
+    def _tell_nothing(self, world: Environment, trouble: SeamarkError | None) -> str:
+        """Return why nothing was stored; a task that failed again is the most likely reason."""
+        if trouble is not None:
+            return f"nobody can tell: {trouble.message}"
+        try:
+            status = read_status(world, self.cluster, self.name)
+        except SeamarkError:
+            status = None
+        if status is not None and (failure := describe_failure(status)):
+            return f"no new position: {failure}"
+        often = "" if self.flush_seconds is None else f", which is done every {self.flush_seconds:g} s"
+        return f"no new position within {self.wait_seconds:g} s: nothing to read, or not yet flushed{often}"
+
+
+def _find_since(writes: Sequence[OffsetWrite], wanted: OffsetMap | None) -> tuple[OffsetWrite, ...]:
+    """Return the newest write of the wanted offset and all different ones after it; empty if there is none.
+
+    If that write no longer exists, because compaction or a group keeps only the newest, the newest counts as after it.
+    """
+    spelled = spell_offset(wanted)
+    places = [number for number, one in enumerate(writes) if spell_offset(one.offset) == spelled]
+    since = tuple(writes[places[-1] :]) if places else (OffsetWrite(wanted), *writes[-1:])
+    return since if len(since) > 1 else ()
+
+
+def _spell(offset: OffsetMap | None) -> str:
+    return spell_offset(offset) or "nothing"

@@ -1,4 +1,4 @@
-"""Plans that change a connector's offsets: stopped, proven, written, verified, and running again."""
+"""Plan changes of a connector's offsets: stop, check, write, verify, and run again."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from seamark.core.offsets import Offset, spell_identity
 from seamark.core.readings import Severity
 from seamark.core.refs import ConnectorType
 from seamark.errors import RefusedError, UsageError
+from seamark.groups.targets import OFFSET
+from seamark.offsets.model import DEFAULT_SAFETY, SafetyOptions
 from seamark.offsets.quiesce import choose_quiesce_method
+from seamark.offsets.read.preview import sum_previews
 from seamark.offsets.read.rest import build_rest_mode_notes
 from seamark.offsets.semantics import OffsetSemantics
+from seamark.offsets.semantics.sinks import find_spot, read_number
 from seamark.offsets.write.action import ChangeOffsets, choose_route, is_same
 from seamark.offsets.write.guards import build_config_pin
-from seamark.offsets.write.preview import DEFAULT_SAFETY, SafetyOptions, sum_previews
 from seamark.offsets.write.rights import SharedGroups, build_rights_notes, read_shared
 
 if TYPE_CHECKING:
+    from seamark.kafka.api import BrokerPort
     from seamark.offsets.port import OffsetDependencies
 
 
@@ -36,11 +40,11 @@ def plan_write(
     notes: Sequence[str] = (),
     shared: SharedGroups | None = None,
 ) -> PlannedChange:
-    """Give these partitions these offsets; None forgets one. What is so already is left out.
+    """Plan these offsets for these partitions; None deletes one. Partitions that already have the offset are omitted.
 
     The plan counts what is reprocessed and skipped, and counts it again when the connector has stopped: beyond the
-    tolerance of `safety` nothing is written, and its state is restored. `shared` are the sinks of all clusters, where
-    they are read already.
+    tolerance of `safety` nothing is written, and its state is restored. `shared` are the sinks of all Connect clusters,
+    if they are already read.
     """
     if connector.type is ConnectorType.SINK:
         notes = (*notes, *(shared or read_shared(deps.clusters)).refuse_foreign(connector, offsets))
@@ -51,7 +55,7 @@ def plan_write(
     refuse_wrong(connector, snapshot.meaning, offsets)
     held = snapshot.read([found.partition for found in offsets])
     needed = [(found, wanted) for found, wanted in zip(held, offsets, strict=True) if not is_same(found, wanted)]
-    reads = planner.open_reads(1).over(world)
+    reads = planner.build_reads(world)
     if not needed:
         return planner.plan(title, (), reads=reads)
     route = choose_route(
@@ -97,7 +101,7 @@ def _refuse_twice(offsets: Sequence[Offset]) -> None:
 
 
 def refuse_wrong(connector: Connector, meaning: OffsetSemantics, offsets: Sequence[Offset]) -> None:
-    """Refuse what the connector's tasks could not read."""
+    """Raise for offsets that the connector's tasks could not read."""
     wrong = [
         f"{spell_identity(found.partition)}: {finding.message}"
         for found in offsets
@@ -113,7 +117,7 @@ def refuse_wrong(connector: Connector, meaning: OffsetSemantics, offsets: Sequen
 
 
 def _build_warnings(meaning: OffsetSemantics, offsets: Sequence[Offset]) -> list[str]:
-    """What works, and is likely not what somebody wanted."""
+    """Return warnings for offsets that work, but are probably not intended."""
     return [
         f"{finding.subject}: {finding.message}; {finding.fix}"
         if finding.fix
@@ -125,7 +129,7 @@ def _build_warnings(meaning: OffsetSemantics, offsets: Sequence[Offset]) -> list
 
 
 def merge(title: str, planned: Sequence[PlannedChange]) -> PlannedChange:
-    """Several plans as one: a lane for each owner, so that one that fails leaves the others alone."""
+    """Merge several plans into one: a step sequence for each owner, so that a failure does not affect the others."""
     first = planned[0].plan
     plans = [found.plan for found in planned]
     plan = replace(
@@ -145,3 +149,24 @@ def merge(title: str, planned: Sequence[PlannedChange]) -> PlannedChange:
         effects=tuple(effect for found in planned for effect in found.effects),
         needs=merge_needs(found.needs for found in planned),
     )
+
+
+def clamp_offsets(kafka: BrokerPort, offsets: Sequence[Offset]) -> tuple[tuple[Offset, ...], list[str]]:
+    """Limit offsets to the range of the log, and return notes about the changed ones.
+
+    For an offset out of range auto.offset.reset decides, which may select the other end.
+    """
+    spots = {spot for found in offsets if (spot := find_spot(found.partition)) and found.offset is not None}
+    bounds = kafka.read_bounds(sorted(spots)).require_complete(what="the bounds") if spots else {}
+    clamped, notes = [], []
+    for found in offsets:
+        spot, number = find_spot(found.partition), read_number(found.offset, OFFSET)
+        if spot is None or number is None or spot not in bounds:
+            clamped.append(found)
+            continue
+        inside = min(max(number, bounds[spot].earliest), bounds[spot].latest)
+        if inside != number:
+            log = f"{bounds[spot].earliest} to {bounds[spot].latest}"
+            notes.append(f"{spot[0]}-{spot[1]}: {number} is outside of the log ({log}): {inside} is taken")
+        clamped.append(Offset(found.partition, {OFFSET: inside}))
+    return tuple(clamped), notes

@@ -1,12 +1,11 @@
-"""Actions on the records of an offsets topic whose connectors no worker runs: restore them, or delete them."""
+"""Actions on records of an offsets topic whose connectors no worker runs: restore them, or delete them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from seamark.changes.action import (
     LOCKS,
@@ -27,7 +26,6 @@ from seamark.changes.preconditions import POSITION
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_image, step_kind
 from seamark.connect.api import CONNECT, WORKER_URLS
 from seamark.core.offsets import Offset, spell_identity, spell_offset
-from seamark.core.readings import read_all
 from seamark.core.refs import ConnectorType
 from seamark.errors import RefusedError, SeamarkError
 from seamark.kafka.model import HeldRecord
@@ -35,7 +33,7 @@ from seamark.offsets.codec.codec import decode_key
 from seamark.offsets.port import LEFT_OFFSETS, PLANNING
 from seamark.offsets.read.connector import build_records
 from seamark.offsets.read.orphans import find_sharing
-from seamark.offsets.stores.write_checks import check_own_records
+from seamark.offsets.stores.topic import check_own_records
 from seamark.offsets.write.guards import find_quiet_seconds
 from seamark.policy.permissions import Permission, Right
 
@@ -46,10 +44,10 @@ LOOK_SECONDS = 0.5
 @step_kind("prove-unused")
 @dataclass(frozen=True, slots=True)
 class CheckUnused(CheckStep):
-    """For so long nobody uses the offsets of these connectors: they are not there, in none of `clusters`.
+    """Checks for `quiet_seconds` that the offsets of connectors are unused: they exist in none of `clusters`.
 
-    With `may_be_down` it is enough that the brokers know of no worker. A connector that was deleted a moment ago may
-    still end its tasks, which write once more.
+    With `may_be_down` it is enough that the brokers report no worker. A connector that was just deleted may still end
+    its tasks, which write once more.
     """
 
     aspect: ClassVar[str] = "unused"
@@ -83,7 +81,7 @@ class CheckUnused(CheckStep):
 
 
 def name_left(clusters: Sequence[str], owners: Sequence[str]) -> str:
-    """What connectors left behind, as a subject. Each step speaks of owners of its own."""
+    """Return the subject for orphaned offsets. Each step has its own owners."""
     if not clusters or not owners:
         raise RefusedError("records without a connector that they belong to", hint="create a new plan")
     others = f" and {len(owners) - 1} more" if len(owners) > 1 else ""
@@ -93,10 +91,10 @@ def name_left(clusters: Sequence[str], owners: Sequence[str]) -> str:
 def find_users(
     world: Environment, clusters: Sequence[str], owners: Sequence[str], *, may_be_down: bool
 ) -> tuple[str, ...]:
-    """Those of these connectors that are there, with their cluster.
+    """Return those of these connectors that exist, with their Connect cluster.
 
     Raises:
-        SeamarkError: a worker is up, and nobody can tell which connectors there are.
+        SeamarkError: A worker is up, but its connectors can't be determined.
     """
     wanted = frozenset(owners)
     return tuple(
@@ -108,7 +106,7 @@ def find_users(
 
 
 def refuse_used(world: Environment, clusters: Sequence[str], owners: Sequence[str], *, may_be_down: bool) -> None:
-    """Refuse to write where a worker runs one of these connectors, or may run it."""
+    """Raise if a worker runs one of these connectors, or may run it."""
     try:
         there = find_users(world, clusters, owners, may_be_down=may_be_down)
     except SeamarkError as error:
@@ -128,16 +126,16 @@ def refuse_used(world: Environment, clusters: Sequence[str], owners: Sequence[st
 @step_kind("write-records")
 @dataclass(frozen=True, slots=True)
 class WriteRecords(Step):
-    """Exactly these records are written to the workers' topic, in their order.
+    """Writes exactly these records to the workers' topic, in their order.
 
-    `owners` are the connectors that they speak of. None of them may be there, in none of `clusters`, which share the
-    topic: a task would not see what is written, and write over it. With `may_be_down` all workers may be down instead.
-    Several steps of a plan on the same owners differ in `part`: their images are of different records.
+    `owners` are the connectors of the records. None of them may exist in any of `clusters`, which share the topic: a
+    task would not see what is written, and overwrite it. With `may_be_down` all workers may be down instead. Several
+    steps of a plan for the same owners differ in `part`: their images are of different records.
     """
 
     aspect: ClassVar[str] = POSITION
     repeats: ClassVar[bool] = True
-    # It looks itself, twice and right before it acts, that none of the owners is there.
+    # It checks twice, directly before it writes, that none of the owners exists.
     proves: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
 
@@ -198,15 +196,15 @@ def _count(number: int) -> str:
     return f"{number} record" + ("s" if number != 1 else "")
 
 
-# Each is acknowledged before the next is sent: 5 ms, and 50 on a bad day. A step of so many is over within seconds.
+# Each record is acknowledged before the next is sent: 5 ms, and 50 ms under load. A step of this size takes seconds.
 RECORDS_PER_STEP = 100
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsSeen:
-    """What the topic holds of the owners, and which clusters share it.
+    """What the topic stores for the owners, and which Connect clusters share it.
 
-    `held` are the values by the place of their record, `offsets` the offsets by owner.
+    `held` are the values by the location of their record, `offsets` the offsets by owner.
     """
 
     clusters: tuple[str, ...]
@@ -220,10 +218,10 @@ class RecordsSeen:
 @needs_permission(Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
 class WriteOffsetRecords(Action):
-    """Write exactly these records to the workers' topic, in their order. It is how a change of records is undone.
+    """Write exactly these records to the workers' topic, in their order. Changes of records are undone with it.
 
-    `owners` are the connectors that they belong to. None of them may exist in any cluster that shares the topic of
-    `cluster`; with `may_be_down` all workers may be down instead.
+    `owners` are the connectors that they belong to. None of them may exist in any Connect cluster that shares the topic
+    of `cluster`; with `may_be_down` all workers may be down instead.
     """
 
     reaches_by_itself: ClassVar[bool] = True
@@ -235,27 +233,22 @@ class WriteOffsetRecords(Action):
 
     @property
     def subject(self) -> str:
-        """What the connectors left behind."""
+        """Return the subject for the orphaned offsets of the connectors."""
         return name_left((self.cluster,), self.owners)
 
     @property
     def sequence(self) -> str:
-        """One sequence for each topic: its steps follow each other, and each keeps its own part for an undo."""
+        """Return one sequence per topic: its steps run in order, and each keeps its own part for an undo."""
         return f"offsets/{self.cluster}"
 
-    @classmethod
-    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[RecordsSeen]:
-        """Read what the topics hold."""
-        return read_all((action.subject, partial(action.read, reads)) for action in actions)
-
     def read(self, reads: Reads) -> RecordsSeen:
-        """Read what the topic holds of the owners.
+        """Read the records of the owners in the topic.
 
         Raises:
-            RefusedError: a record belongs to a connector that is not among the owners, so that its use is not checked.
+            RefusedError: A record belongs to a connector that is not among the owners, so that its use is not checked.
         """
         planning, locks = reads.use(PLANNING), reads.use(LOCKS)
-        topics = (planning.settings(self.cluster).offsets_topic,)
+        topics = (planning.clusters.settings(self.cluster).offsets_topic,)
         check_own_records(self.records, connectors=self.owners, topics=topics)
         reading = reads.world.use(LEFT_OFFSETS)(self.cluster).read_stored(self.owners)
         offsets: dict[str, list[Offset]] = {}
@@ -272,13 +265,13 @@ class WriteOffsetRecords(Action):
         )
 
     def steps(self, seen: RecordsSeen) -> StepSequence:
-        """Write the records, at most 100 in a step; each step checks right before that no worker uses them."""
+        """Return steps of at most 100 records; each checks directly before the write that no worker uses them."""
         if all(seen.held.get(record.place) == record.value for record in self.records):
             return ()
         return in_turn(*self._cut(seen))
 
     def needs(self, seen: RecordsSeen) -> Needs:
-        """The locks of the owners, and the rights to read and write the topic."""
+        """Return the locks of the owners, and the permissions to read and write the topic."""
         topics = {record.topic for record in self.records}
         return Needs(
             seen.locks,
@@ -286,7 +279,7 @@ class WriteOffsetRecords(Action):
         )
 
     def effects(self, seen: RecordsSeen) -> tuple[Effect, ...]:
-        """One line for each step."""
+        """Return one line for each step."""
         return tuple(Effect(ChangeKind.CHANGE, step.subject, step.describe()) for step in self._cut(seen))
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
@@ -313,19 +306,19 @@ class WriteOffsetRecords(Action):
 @needs_permission(Permission.CHANGE_OFFSETS, Permission.DELETE)
 @dataclass(frozen=True, slots=True)
 class PurgeOffsets(WriteOffsetRecords):
-    """Delete what connectors that are gone left in the workers' topic: each key gets a tombstone."""
+    """Delete orphaned offsets from the workers' topic: each key gets a tombstone."""
 
     def __post_init__(self) -> None:
         if any(record.value is not None for record in self.records):
             raise RefusedError("a purge deletes records and writes no offset", hint="create a new plan")
 
     def steps(self, seen: RecordsSeen) -> StepSequence:
-        """Check for a while that no worker uses the records, then delete them."""
+        """Return the steps: check for some time that no worker uses the records, then delete them."""
         write = super(PurgeOffsets, self).steps(seen)
         return (*in_turn(CheckUnused(seen.clusters, self.owners, seen.quiet_seconds)), *write) if write else ()
 
     def effects(self, seen: RecordsSeen) -> tuple[Effect, ...]:
-        """One line for each connector, one field for each offset that is deleted."""
+        """Return one line for each connector, with one field for each offset that is deleted."""
         keys = [key for record in self.records if (key := decode_key(record.key).key) is not None]
         return tuple(
             Effect(

@@ -1,7 +1,7 @@
-"""Before anything is stopped: whether Kafka would let us do all that a change of offsets needs.
+"""Check, before anything is stopped, the Kafka permissions that a change of offsets needs.
 
-The brokers themselves are asked which operations they allow us, so nothing is written and no right to list ACLs is
-needed. Without an authorizer they allow everything. What they can't be asked is a transactional id.
+The brokers themselves report which operations they allow, so nothing is written and no permission to list ACLs is
+needed. Without an authorizer they allow everything. They can't report permissions for a transactional ID.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _ELSEWHERE = ("producer.override.bootstrap.servers", "consumer.override.bootstra
 
 
 def check_denied(denied: Sequence[Right]) -> None:
-    """Refuse a change where rights are missing, and name all of them.
+    """Raise if permissions are missing, and list all of them.
 
     Raises:
-        AuthorizationError: at least one is missing.
+        AuthorizationError: At least one is missing.
     """
     if denied:
         first = denied[0]
@@ -56,13 +56,9 @@ def check_denied(denied: Sequence[Right]) -> None:
 def build_rights_notes(
     rights: Iterable[Right], *, context: Context, brokers: Callable[[], BrokerPort]
 ) -> tuple[str, ...]:
-    """Return what the reader of a plan must know of rights that are missing."""
-    return _build_notes(lambda: find_missing(rights, context=context, brokers=brokers))
-
-
-def _build_notes(find: Callable[[], Sequence[Right]]) -> tuple[str, ...]:
+    """Return the notes of a plan about missing permissions."""
     try:
-        denied = find()
+        denied = find_missing(rights, context=context, brokers=brokers)
     except SeamarkError as error:
         return (f"nobody tells what Kafka allows you to do: {error.message}",)
     if not denied:
@@ -71,7 +67,7 @@ def _build_notes(find: Callable[[], Sequence[Right]]) -> tuple[str, ...]:
 
 
 def find_missing(rights: Iterable[Right], *, context: Context, brokers: Callable[[], BrokerPort]) -> tuple[Right, ...]:
-    """Return those of these rights, and of the journal's own, that the brokers don't grant; asks only if needed."""
+    """Return those of these permissions, and of the journal's own, that the brokers deny; asks only if needed."""
     needed = sorted(set(rights))
     if not needed or not context.has_brokers:
         return ()
@@ -80,47 +76,38 @@ def find_missing(rights: Iterable[Right], *, context: Context, brokers: Callable
     groups = _read_operations(brokers().read_groups(_pick(needed, _GROUP)))
     allowed = {(_TOPIC, name): found for name, found in topics.items()}
     allowed |= {(_GROUP, name): found for name, found in groups.items()}
-    return tuple(right for right in needed if _is_denied(right, allowed))
+    return tuple(one for one in needed if one.operation not in allowed.get((one.kind, one.name), (one.operation,)))
 
 
 def find_offset_rights(step: WriteOffsets, connector: Connector, planning: Planning) -> Iterator[Right]:
-    """Return what it takes to write a connector's offsets, where Connect does not, and to see them.
+    """Return the permissions to read a connector's offsets, and to write them if Connect does not.
 
-    Where everything goes through REST, Connect's rights count and not those of this process.
+    If everything goes through REST, Connect's permissions apply and not those of this process.
     """
-    if planning.context.verify != "rest":
-        yield from _find_write_rights(step, connector, planning.clusters)
-
-
-def _find_write_rights(step: WriteOffsets, connector: Connector, clusters: Clusters) -> Iterator[Right]:
+    if planning.context.verify == "rest":
+        return
     yield from (Right(_TOPIC, record.topic, "WRITE") for record in step.records)
     partitions = [one.partition for one in step.offsets]
     if step.route is WriteRoute.GROUP and not any(connector.config.get(key) for key in _ELSEWHERE):
-        group = find_group(step.name, connector.config, clusters.settings(step.cluster))
+        group = find_group(step.name, connector.config, planning.clusters.settings(step.cluster))
         yield Right(_GROUP, group, "READ")
         yield from (Right(_TOPIC, str(one["kafka_topic"]), "READ") for one in partitions if "kafka_topic" in one)
         if any(one.offset is None for one in step.offsets):
             yield Right(_GROUP, group, "DELETE")
-    yield from find_read_rights(connector, clusters, partitions)
+    yield from find_read_rights(connector, planning.clusters, partitions)
 
 
 def find_read_rights(
     connector: Connector, clusters: Clusters, partitions: Sequence[Mapping[str, object]] = ()
 ) -> Iterator[Right]:
-    """Return what it takes to see that a connector's offsets are what they should be. Connect writes them."""
+    """Return the permissions to verify a connector's offsets. Connect writes them."""
     if any(connector.config.get(key) for key in _ELSEWHERE):
-        # Its offsets are in another Kafka cluster, and so are the rights.
+        # Its offsets, and so the permissions, are in another Kafka cluster.
         return
-    yield from _find_stored(
-        connector, clusters, [str(one["kafka_topic"]) for one in partitions if "kafka_topic" in one]
-    )
-
-
-def _find_stored(connector: Connector, clusters: Clusters, topics: Sequence[str]) -> Iterator[Right]:
     settings = clusters.settings(connector.cluster)
     if connector.type is ConnectorType.SINK:
         yield Right(_GROUP, find_group(connector.name, connector.config, settings), "DESCRIBE")
-        yield from (Right(_TOPIC, topic, "DESCRIBE") for topic in topics)
+        yield from (Right(_TOPIC, str(one["kafka_topic"]), "DESCRIBE") for one in partitions if "kafka_topic" in one)
     elif settings.offsets_file is None:
         stores = {find_own_topic(connector, settings), settings.offsets_topic}
         yield from (Right(_TOPIC, topic, "READ") for topic in stores if topic)
@@ -140,20 +127,15 @@ def _pick(rights: Sequence[Right], kind: str) -> list[str]:
 
 
 def _read_operations(reading: Reading[TopicStatus] | Reading[GroupStatus]) -> dict[str, frozenset[str]]:
-    """What is allowed, by name. What we may not even look at allows nothing; what is not there yet is left out."""
+    """Return the allowed operations by name: none if access is denied; resources that do not exist are omitted."""
     found: dict[str, frozenset[str]] = {}
     for name, error in reading.failures.items():
         if isinstance(error, AuthorizationError):
             found[name] = frozenset()
         elif not isinstance(error, NotFoundError):
             raise _build_unknown(error)
-    # Whoever may look at a thing may do something to it: where nothing is told, the brokers do not tell.
+    # A resource that can be described allows at least one operation: an empty set means that it was not reported.
     return found | {one.name: one.operations for one in reading.items if one.operations}
-
-
-def _is_denied(right: Right, allowed: Mapping[tuple[str, str], frozenset[str]]) -> bool:
-    found = allowed.get((right.kind, right.name))
-    return found is not None and right.operation not in found
 
 
 def _build_unknown(error: SeamarkError) -> SeamarkError:
@@ -161,8 +143,8 @@ def _build_unknown(error: SeamarkError) -> SeamarkError:
     return error
 
 
-# Connect's own reset deletes the whole group of a sink, whoever else is in it. seamark never asks for that: it takes
-# single partitions away. Which of them are a sink's own, only the configs of all sinks tell.
+# Connect's own reset deletes the whole group of a sink, even if other consumers use it. seamark never does that: it
+# deletes single partitions. Only the configs of all sinks show which of them belong to one sink.
 
 _TOPIC_KEY = "kafka_topic"
 _KAFKA = "consumer.override.bootstrap.servers"
@@ -171,14 +153,14 @@ _READS = frozenset({Use.READS, Use.MAY_READ})
 
 @dataclass(frozen=True, slots=True)
 class SharedGroups:
-    """The sinks of a context, and the clusters that did not tell theirs."""
+    """The sinks of a context, and the Connect clusters that could not be read."""
 
     clusters: Clusters
     sinks: tuple[Connector, ...] = ()
     failures: Mapping[str, SeamarkError] = field(default_factory=dict)
 
     def find_others(self, sink: Connector) -> tuple[Connector, ...]:
-        """The other sinks of its group, in the same Kafka cluster as far as configs tell."""
+        """Return the other sinks of its group, in the same Kafka cluster as far as the configs show."""
         group = self._find_group(sink)
         return tuple(
             other
@@ -189,13 +171,14 @@ class SharedGroups:
         )
 
     def refuse_foreign(self, sink: Connector, offsets: Sequence[Offset]) -> tuple[str, ...]:
-        """Refuse a change of offsets that are not this sink's alone. Gives what the reader of a plan must know."""
+        """Raise for a change of offsets that do not belong to this sink alone. Returns notes for the plan."""
         group = self._find_group(sink)
         others = self.find_others(sink)
         is_named = bool(sink.config.get(OWN_GROUP)) or self._settings(sink).consumer_group_id is not None
         topics = sorted({str(one.partition[_TOPIC_KEY]) for one in offsets if _TOPIC_KEY in one.partition})
         foreign = {topic: found for topic in topics if (found := _find_readers(others, topic))}
-        # A group of its own name holds what it read before, too. Another one holds what others read.
+        # A group with the sink's default name also has offsets of topics that it consumed before. Another group has
+        # offsets of other consumers.
         strange = [topic for topic in topics if topic not in foreign and is_named and not _find_readers([sink], topic)]
         if foreign or strange:
             raise self._build_refusal(sink, group, topics=topics, foreign=foreign, strange=strange)
@@ -240,14 +223,14 @@ class SharedGroups:
 
 
 def read_shared(clusters: Clusters) -> SharedGroups:
-    """Ask every Connect cluster for its sinks."""
+    """Read the sinks of every Connect cluster."""
     answers = clusters.ask(lambda client: client.read_connectors())
     sinks = tuple(one for found in answers.results.values() for one in found if one.type is ConnectorType.SINK)
     return SharedGroups(clusters, sinks, answers.failures)
 
 
 def _refuse_running(sink: Connector, group: str, others: Sequence[Connector]) -> None:
-    """Kafka changes no offsets of a group that has members, whatever they read."""
+    """Raise if other sinks run: Kafka rejects offset changes for a group with members, whatever they consume."""
     running = [other.owner for other in others if other.status is None or other.status.state is not State.STOPPED]
     if running:
         raise RefusedError(

@@ -1,4 +1,4 @@
-"""A connector's offsets are changed, while it is stopped."""
+"""Steps that change a connector's offsets while it is stopped."""
 
 from __future__ import annotations
 
@@ -8,67 +8,54 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from seamark.changes.action import CheckStep
+from seamark.changes.action import GuardStep
 from seamark.changes.environment import Environment
 from seamark.changes.preconditions import POSITION
-from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_places, step_kind
+from seamark.changes.step import CanNotUndo, ConnectorSubject, Intent, Observed, Step, compare_places, step_kind
 from seamark.core.offsets import Offset, OffsetMap, spell_identity, spell_offset
-from seamark.errors import RefusedError
+from seamark.errors import RefusedError, SeamarkError
 from seamark.kafka.model import HeldRecord
 from seamark.offsets.codec.codec import decode_key, decode_value
-from seamark.offsets.model import CurrentOffset, WriteRoute
+from seamark.offsets.model import DEFAULT_TOLERANCE, CurrentOffset, Tolerance, WriteRoute
 from seamark.offsets.port import OFFSETS
 from seamark.offsets.quiesce import ConnectorSnapshot, open_offsets, refuse_moving
-from seamark.offsets.write.preview import DEFAULT_TOLERANCE, Tolerance, Total, sum_previews
+from seamark.offsets.read.preview import Total, sum_previews
 
-# A count may run into the time limit of the database for each of many tables; the budget of all is half of this.
+# A count may reach the time limit of the database for each of many tables; the budget for all counts is half of this.
 _SETTLE_SECONDS = 60.0
 
 
 @step_kind("check-preview")
 @dataclass(frozen=True, slots=True)
-class CheckPreview(CheckStep):
-    """A stopped connector's way from where it stands to `offsets` is counted, and held against what the plan said.
+class CheckPreview(ConnectorSubject, GuardStep):
+    """Counts the distance from a stopped connector's offsets to `offsets`, and compares it with the plan.
 
-    A source that ran until the stop has moved on. Beyond the tolerance it is not what somebody said yes to.
+    A source that ran until the stop has progressed. Beyond the tolerance, the result is not what the user confirmed.
     """
 
     aspect: ClassVar[str] = "preview"
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
 
-    cluster: str
-    name: str
     offsets: tuple[Offset, ...]
     planned: Total
     tolerance: Tolerance = DEFAULT_TOLERANCE
 
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
-
     def describe(self) -> str:
         return f"count again what the new offsets of {self.subject} mean"
 
-    def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
-        found = self._count(world)
-        trouble = self._find_trouble(found)
-        if trouble:
-            raise RefusedError(
-                f"the new offsets of {self.subject} mean something else than when the plan was made",
-                cause=trouble,
-                hint="its run state is restored; make the plan anew, or allow more: --tolerance N or N%",
-            )
-
-    def observe(self, world: Environment, intent: Intent) -> Observed:
-        del intent
-        return Observed.BEFORE if self._find_trouble(self._count(world)) else Observed.AFTER
-
-    def _count(self, world: Environment) -> Total:
-        return sum_previews(world.use(OFFSETS)(self.cluster, self.name).preview(self.offsets))
+    def find_refusal(self, world: Environment) -> SeamarkError | None:
+        """Count, and compare the counts with the plan."""
+        trouble = self._find_trouble(sum_previews(world.use(OFFSETS)(self.cluster, self.name).preview(self.offsets)))
+        if not trouble:
+            return None
+        return RefusedError(
+            f"the new offsets of {self.subject} mean something else than when the plan was made",
+            cause=trouble,
+            hint="its run state is restored; make the plan anew, or allow more: --tolerance N or N%",
+        )
 
     def _find_trouble(self, found: Total) -> str:
-        """What is beyond the tolerance; "" where nothing is."""
+        """Return what is beyond the tolerance; "" if nothing is."""
         for words, planned, now in (
             ("read again", self.planned.again, found.again),
             ("skipped", self.planned.skipped, found.skipped),
@@ -81,8 +68,8 @@ class CheckPreview(CheckStep):
         return ""
 
 
-# The quiet before the write: a task that ends may still flush what it holds for `task.shutdown.graceful.timeout.ms`,
-# 5 s by default, after Connect has called its connector stopped.
+# The quiet time before the write: a task that ends may still flush its offsets for `task.shutdown.graceful.timeout.ms`,
+# 5 s by default, after Connect has shown its connector as stopped.
 QUIET_SECONDS = 6.0
 _WAYS = {
     WriteRoute.REST: "through REST",
@@ -93,12 +80,12 @@ _WAYS = {
 
 @step_kind("write-offsets")
 @dataclass(frozen=True, slots=True)
-class WriteOffsets(Step):
-    """The partitions named get other offsets, or none where an offset is None. The others stay as they are.
+class WriteOffsets(ConnectorSubject, Step):
+    """Sets the offsets of the given partitions, or deletes those that are None. Other partitions stay unchanged.
 
-    By the route TOPIC exactly `records` are written, in their order, and the images show their bytes. By the others the
-    images show positions: Connect spells them its own way, and a group has no bytes. The connector is stopped, or it is
-    not there, and `kept` is what it was.
+    With the route TOPIC exactly `records` are written, in their order, and the images contain their bytes. With the
+    other routes the images contain offsets: Connect encodes them itself, and a group has no bytes. The connector is
+    stopped, or it does not exist and `kept` is its last known state.
     """
 
     shows_positions: ClassVar[bool] = True
@@ -106,16 +93,10 @@ class WriteOffsets(Step):
     repeats: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
 
-    cluster: str
-    name: str
     offsets: tuple[Offset, ...]
     route: WriteRoute = WriteRoute.REST
     records: tuple[HeldRecord, ...] = ()
     kept: ConnectorSnapshot | None = None
-
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
 
     def read_positions(self, image: Any) -> Iterator[Offset]:
         values: Mapping[str, str | None] = (image or {}).get("offsets", {})
@@ -123,7 +104,7 @@ class WriteOffsets(Step):
             for identity, spelled in values.items():
                 yield Offset(json.loads(identity), None if spelled is None else json.loads(spelled))
             return
-        # By this route the image shows bytes, by the places of the records.
+        # With this route the image contains bytes, by the locations of the records.
         for record in self.records:
             key = decode_key(record.key).key
             value = values.get(record.place)
@@ -151,13 +132,14 @@ class WriteOffsets(Step):
         return Intent(
             before=self._build_image(held),
             after=self.build_after(),
-            # What undo may need beside the image, and what a person can look up in the journal.
+            # What undo may need in addition to the image, and what users can look up in the journal.
             extra={"records": [record.to_dict() for found in held for record in found.records]},
         )
 
     def perform(self, world: Environment, intent: Intent) -> None:
         del intent
-        # A running task overwrites what is written under it. For REST Connect checks that, for topics nobody does.
+        # A running task would overwrite the new offsets. With REST Connect checks this; for topics only this check
+        # does.
         refuse_moving(world, self.cluster, self.name, self.kept, is_checked=self.route is WriteRoute.REST)
         port = open_offsets(world, self.cluster, self.name, self.kept)
         if self.route is WriteRoute.REST:
@@ -181,15 +163,15 @@ class WriteOffsets(Step):
         records = tuple(
             HeldRecord.from_dict({**record.to_dict(), "value": before.get(record.place)}) for record in self.records
         )
-        # The last place written is the first one put back.
+        # The last location written is the first one restored.
         return replace(self, records=records[::-1])
 
     def read_image(self, world: Environment) -> dict[str, Any]:
-        """What is held now, of what this step writes."""
+        """Read the current values of what this step writes."""
         return self._build_image(self._read(world))
 
     def build_after(self) -> dict[str, Any]:
-        """What is held when it is done."""
+        """Return the values after this step."""
         if self.route is not WriteRoute.TOPIC:
             return build_image(self.offsets)
         return {"offsets": {record.place: record.to_dict()["value"] for record in self.records}}
@@ -206,12 +188,12 @@ class WriteOffsets(Step):
 
 
 def build_image(held: Sequence[Offset | CurrentOffset]) -> dict[str, Any]:
-    """Positions as the journal keeps them: as texts, since 1, 1.0 and true are the same for Python, not for a task."""
+    """Build offsets as the journal stores them: as text, because 1, 1.0 and true are equal only in Python."""
     return {"offsets": {spell_identity(found.partition): spell_offset(found.offset) for found in held}}
 
 
 def read_spelled(text: str | None) -> OffsetMap | None:
-    """An offset of an image."""
+    """Parse an offset of an image."""
     found: OffsetMap | None = None if text is None else json.loads(text)
     return found
 
@@ -228,9 +210,9 @@ def _count(number: int) -> str:
 @step_kind("copy-offsets")
 @dataclass(frozen=True, slots=True)
 class CopyOffsets(Step):
-    """The connector `name` gets every offset of `source`, which has stopped. Both are of one cluster and one config.
+    """Copies every offset of the stopped connector `source` to `name`. Both have one Connect cluster and one config.
 
-    What is copied is read when it is done, not when the plan is made: a running source moves on until its stop.
+    The offsets are read when they are copied, not when the plan is created: a running source progresses until it stops.
     """
 
     aspect: ClassVar[str] = POSITION
@@ -270,8 +252,8 @@ class CopyOffsets(Step):
 
 @step_kind("verify-copied")
 @dataclass(frozen=True, slots=True)
-class VerifyCopied(CheckStep):
-    """Right before the new connector may run, it holds what the other one does."""
+class VerifyCopied(GuardStep):
+    """Checks, directly before the new connector may run, that it has the offsets of the other one."""
 
     aspect: ClassVar[str] = "verified"
 
@@ -286,36 +268,31 @@ class VerifyCopied(CheckStep):
     def describe(self) -> str:
         return f"read back and verify the offsets of {self.subject}"
 
-    def perform(self, world: Environment, intent: Intent) -> None:
-        del intent
-        if wrong := self._find_wrong(world):
-            raise RefusedError(
-                f"{self.subject} does not hold what connector/{self.cluster}/{self.source} does",
-                cause=f"they differ in {', '.join(wrong[:5])}",
-                hint="find out who writes them",
-            )
-
-    def observe(self, world: Environment, intent: Intent) -> Observed:
-        del intent
-        return Observed.BEFORE if self._find_wrong(world) else Observed.AFTER
-
-    def _find_wrong(self, world: Environment) -> list[str]:
+    def find_refusal(self, world: Environment) -> SeamarkError | None:
+        """Compare the offsets of both connectors."""
         wanted = read_copied(world, self.cluster, self.source)
         held = world.use(OFFSETS)(self.cluster, self.name).read([found.partition for found in wanted])
-        return [
+        wrong = [
             spell_identity(one.partition)
             for one, other in zip(wanted, held, strict=True)
             if spell_offset(one.offset) != spell_offset(other.offset) or other.ambiguity
         ]
+        if not wrong:
+            return None
+        return RefusedError(
+            f"{self.subject} does not hold what connector/{self.cluster}/{self.source} does",
+            cause=f"they differ in {', '.join(wrong[:5])}",
+            hint="find out who writes them",
+        )
 
 
 def read_copied(world: Environment, cluster: str, source: str) -> Sequence[CurrentOffset]:
-    """What a connector holds, where REST can give the same to another one; else a refusal."""
+    """Read a connector's offsets if REST can write them for another one. Raises otherwise."""
     held = [
         found for found in world.use(OFFSETS)(cluster, source).read_all() if found.offset is not None or found.ambiguity
     ]
     ambiguities = [found.ambiguity for found in held if found.ambiguity]
-    # A task that spells its keys in another way than REST does would not find what REST writes under its new name.
+    # A task that encodes its keys differently from REST would not find what REST writes under its new name.
     odd = [
         f"{spell_identity(found.partition)} has a key that REST spells in another way"
         for found in held

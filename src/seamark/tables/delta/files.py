@@ -1,7 +1,6 @@
 """The data files of a table: rows from Arrow as Parquet, one file for each date and task, each under a name of its own.
 
-A file counts when a commit names it. What a task leaves behind that has failed is nobody's, and Delta's VACUUM takes it
-away.
+A file counts if a commit names it. A failed task leaves files that no commit names; Delta's VACUUM deletes them.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def list_files(table: LakeTable) -> list[FilePart]:
 
 
 def compact_files(table: LakeTable) -> tuple[int, int]:
-    """Have small files written together; gives how many became how many. A landing that is under way goes on.
+    """Merge small files; returns how many became how many. A landing that is running continues.
 
     Raises:
         StalePlanError: another compaction of the table has begun meanwhile.

@@ -1,8 +1,8 @@
 """A table of Delta, and the offsets of one landing in its commits.
 
 The landing's application id is its owner. Its transaction's version is the number of the commit that holds its offsets,
-so they are found with one read. A commit is tried for one number only, and the store writes no number twice: whoever
-comes second looks again, and finds that it is done, that it may try the next number, or that it is no longer its turn.
+so they are found with one read. A commit is tried for one number only, and the store writes no number twice: the second
+writer reads the table, and finds that its work is done, that it may try the next number, or that it is fenced.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ _MS = {
     "week": 7 * 86_400_000,
 }
 _LONGEST_MS = 7 * _MS["day"]
-# Of the retention: there must be time for a run that fails, and for somebody to start it again.
+# Of the retention: there must be time for a run to fail and to be restarted.
 _SHARE = 4
 
 
 def find_renewal_ms(configuration: Mapping[str, str | None]) -> int:
-    """Find how old the commit with the offsets may become before they are said anew.
+    """Find how old the commit with the offsets may become before they are committed once more.
 
     Args:
         configuration: The properties of the table.
@@ -223,13 +223,13 @@ class LakeTable:
 
         Raises:
             FencedError: the landing is elsewhere: another run of it was faster, or its offsets were moved.
-            UnreachableError: the store has not answered. Whether it is done is told by `read_position`.
+            UnreachableError: the store has not answered. `read_position` shows whether it is done.
         """
         moved = {**seen.entries, **{entry.key: entry for entry in entries}}
         return self._commit(list(files), CommitOffsets(self.owner, uuid4().hex, tuple(moved.values())), seen=seen)
 
     def read(self) -> dict[tuple[str, int], LedgerEntry]:
-        """The offsets, by the topic's id and the partition; none where they are lost: they may be set anew."""
+        """Read the offsets, by topic ID and partition; none where they are lost, so that they may be set."""
         return self.read_position(may_be_lost=True).entries
 
     def place(self, entries: Iterable[LedgerEntry], *, gone: Iterable[LedgerEntry] = ()) -> None:
@@ -244,11 +244,11 @@ class LakeTable:
         self._insist(place)
 
     def claim(self, firsts: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-        """Say the offsets anew: a run that is under way is fenced by it. One that is there stays where it is."""
+        """Commit the offsets once more, which fences a running landing. An entry that exists keeps its offset."""
         wanted = list(firsts)
 
         def claim() -> Position:
-            # Each time anew: what a run has landed meanwhile counts.
+            # Read in each attempt: a running landing may have advanced the offsets.
             seen = self.read_position()
             return self.commit([], _list_missing(wanted, seen), seen=seen)
 
@@ -280,7 +280,7 @@ class LakeTable:
             raise _build_fenced(self.owner, found)
 
     def renew(self, seen: Position) -> Position:
-        """Say the offsets anew, in a commit of today, if the one that was seen may soon be cleaned away.
+        """Commit the offsets once more if the commit that contains them may soon be cleaned away.
 
         Delta keeps commits for `delta.logRetentionDuration`, by default 30 days, and a topic may be quiet for longer.
         The store is not asked whether it is time.
@@ -308,7 +308,7 @@ class LakeTable:
         )
 
     def _alter(self, change: Callable[[DeltaTable], None]) -> None:
-        """Change the table, and look at it anew each time that somebody was faster."""
+        """Change the table. After a concurrent commit, read the table and retry."""
         for number in range(_TRIES):
             try:
                 with self.telling():
@@ -333,7 +333,7 @@ class LakeTable:
                         raise _build_fenced(self.owner, found)
                     return self._try(table, adds, vector)
             except (StalePlanError, UnreachableError) as error:
-                # Somebody else has taken the number, or it was ourselves; or nobody has answered.
+                # The number was taken, by another writer or by this one, or the store has not answered.
                 failure = error
             _pause(number)
         raise UnreachableError(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from seamark.errors import ConfigurationError, RefusedError, UsageError
+from seamark.errors import ConfigurationError, RefusedError, UsageError, format_install_hint
 from seamark.tables.model import FilePart, LedgerEntry, TableLayout
 from seamark.tables.registry import Technology
 
@@ -70,7 +70,7 @@ def open_lake(settings: LakeSettings) -> TableLocation:
         raise ConfigurationError(
             f"the lake {settings.name} can't be opened: Arrow and delta-rs are not installed",
             cause=str(error),
-            hint="pip install 'seamark[spark]'",
+            hint=format_install_hint("spark"),
         ) from error
     return TableLocation(
         settings.url,
@@ -132,7 +132,7 @@ class PlannedDeltaTable:
         """Return what is missing, in Spark's words."""
         return build_lake_statements(self._definition, self._table.read_layout())
 
-    def apply_layout(self, statements: Sequence[str]) -> None:  # noqa: ARG002 - they are shown; Delta runs no SQL
+    def apply_layout(self, statements: Sequence[str]) -> None:
         """Create the table, or add the columns that it lacks."""
         from seamark.tables.delta.schema import make_fit  # noqa: PLC0415
 
@@ -154,7 +154,7 @@ class PlannedDeltaTable:
 DATE_COLUMN = "event_date"
 """The column that a table is parted by, where a landing names a column for it."""
 DEAD_LETTER = "seamark_dead_letter"
-"""The column of what became of a record that is no row: why, and what it was."""
+"""The column of a record that can't be a row: the reason, and the record."""
 DEAD_LETTER_TYPE = (
     "struct<reason:string,topic:string,partition:int,offset:bigint,timestamp:timestamp,key:binary,value:binary>"
 )
@@ -257,7 +257,7 @@ def build_lake_layout(landing: Landing) -> TableLayout:
 
 
 def _list_differences(wanted: TableLayout, existing: TableLayout) -> Iterator[str]:
-    """What no new column would mend. Columns that only the table has do no harm."""
+    """List the differences that a new column would not fix. Columns that only the table has do no harm."""
     for name, kind in wanted.columns.items():
         if (found := existing.columns.get(name, kind)) != kind:
             yield f"its {name} is {found}, and the landing has {kind}"

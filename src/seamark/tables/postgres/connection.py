@@ -148,7 +148,7 @@ class Cancelled(Exception):  # noqa: N818 - no error: the caller asked for the l
 
 
 class ReadSession:
-    """A connection that is opened when it is first needed, kept, and opened anew where it broke."""
+    """A connection that is opened on first use, kept, and reopened after a failure."""
 
     def __init__(self, dsn: str, name: str) -> None:
         self._dsn = dsn
@@ -225,7 +225,7 @@ _OWNERS = "SELECT DISTINCT owner FROM {} WHERE starts_with(owner, %s) ORDER BY o
 
 
 def read_owners(dsn: str, name: str, *, prefix: str) -> tuple[str, ...]:
-    """The owners whose names begin so; none where nobody has made a ledger. `name` is what errors call the database."""
+    """Read the owners with this prefix; none if no ledger exists. `name` is what errors call the database."""
     try:
         connection = psycopg.connect(build_patient_dsn(dsn), autocommit=True)
     except psycopg.Error as error:
@@ -249,8 +249,8 @@ def _read(connection: psycopg.Connection[Any], prefix: str) -> tuple[str, ...]:
     return tuple(owner for (owner,) in rows)
 
 
-# A process that was stopped inside its transaction keeps its locks. PostgreSQL ends such a session by itself only
-# where it waits for the next statement; one that waits for more of a COPY it leaves alone for ever.
+# A process that was stopped inside its transaction keeps its locks. PostgreSQL ends such a session only while it waits
+# for the next statement; a session that waits for more data of a COPY has no timeout.
 
 _SESSIONS = """
     SELECT a.pid, a.backend_start, a.xact_start, a.query_start, a.state, a.state_change, p.bytes_processed
@@ -278,7 +278,7 @@ class ZombieWatch:
     def look(self, connection: psycopg.Connection[Any]) -> int:
         """End those that were just so the last times, for longer than the patience. Gives how many."""
         now = time.monotonic()
-        # Within a transaction PostgreSQL shows what it showed the first time, until it is told to look again.
+        # Within a transaction PostgreSQL returns the statistics of the first read, until the snapshot is cleared.
         connection.execute("SELECT pg_stat_clear_snapshot()")
         rows = connection.execute(_SESSIONS, [self._name]).fetchall()
         self._seen = {tuple(row): self._seen.get(tuple(row), now) for row in rows}

@@ -81,7 +81,7 @@ def _spell_mark(mark: Mark, rows: TableRows, *, has_number: bool) -> list[str]:
 def _spell_time(micros: int, zone: str) -> str:
     """The time of day in the connector's zone with the zone's distance from UTC.
 
-    A column without time zone takes the former, one with it both: as with the text that the JDBC driver sends.
+    A column without time zone takes the time alone, one with it both: as with the text that the JDBC driver sends.
     """
     try:
         moment = (_EPOCH + timedelta(microseconds=micros)).astimezone(read_zone(zone))
@@ -108,7 +108,7 @@ def read_zone(name: str) -> tzinfo:
 
 # A person waits for it, and the source's users do too: a count of a million rows takes 0.1 s, one of 50 million is cut.
 LIMIT_SECONDS = 5.0
-# The planner answers in milliseconds; longer means that somebody holds the table, and then the catalogue must do.
+# The planner answers in milliseconds; longer means that the table is locked, and then the catalogue must do.
 _PLANNER_SECONDS = 1.0
 
 # What the JDBC driver calls an auto-increment column: an identity, or a default from a sequence.
@@ -193,7 +193,7 @@ class Database:
         return int(found), "that of the whole table when it was last analysed"
 
     def _find_number_column(self, rows: TableRows) -> str | None:
-        """The column that is named, or the one that the connector finds: the first that counts up by itself."""
+        """Return the named column, or the one that the connector finds: the first auto-increment column."""
         if rows.number_column is None or rows.number_column:
             return rows.number_column
         found = self._ask(_ask_catalogue(_AUTO_INCREMENT, rows), rows, limit_seconds=_PLANNER_SECONDS)

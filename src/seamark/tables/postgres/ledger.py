@@ -1,8 +1,8 @@
 """The ledger: a table in the user's database that holds how far a topic was taken over into it.
 
-It is changed in the transaction of the rows, by compare and set: an offset moves only from where its holder saw it. So
-rows and offset are both there or both not, and whoever was left behind changes nothing. The topic's id is part of the
-key: a topic that was made anew begins anew.
+It is changed in the transaction of the rows, by compare and set: an offset moves only from the value that its holder
+read. So rows and offset are either both stored or both not, and a fenced holder changes nothing. The topic ID is part
+of the key: a recreated topic has no entries.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Runner:
 
     @property
     def is_alone(self) -> bool:
-        """Whether each statement is committed by itself, as far as that can be seen."""
+        """Whether each statement is its own transaction (autocommit), as far as the connection shows that."""
         read_options = getattr(self._connection, "get_execution_options", None)
         if read_options is not None and read_options().get("isolation_level") == "AUTOCOMMIT":
             return True
@@ -57,7 +57,7 @@ class Runner:
         return False
 
     def expect_transaction(self) -> None:
-        """Refuse a connection on which each statement is committed by itself."""
+        """Refuse a connection in autocommit mode."""
         if self.is_alone:
             raise UsageError(
                 "the offsets can't be saved outside of a transaction",
@@ -134,7 +134,7 @@ def _list_named(cursor: Any) -> list[dict[str, Any]]:
 
 
 def _root(connection: Any) -> str:
-    """The package of a connection's driver; whoever has a class of their own has it from the driver's."""
+    """Return the package of a connection's driver; a subclass of the user inherits from a class of the driver."""
     roots = [kind.__module__.partition(".")[0] for kind in type(connection).__mro__]
     return next((root for root in roots if hasattr(sys.modules.get(root), "paramstyle")), roots[0])
 
@@ -196,7 +196,7 @@ class Ledger:
         return {entry.key: entry for entry in entries}
 
     def add(self, runner: Runner, entry: LedgerEntry) -> None:
-        """Enter a partition, unless somebody has done so before; two at once may fail, and one of them has done it."""
+        """Enter a partition, unless it has an entry; of two concurrent inserts one may fail, and the other succeeds."""
         runner.change(
             f"INSERT INTO {self.table} (owner, topic_id, {_COLUMNS}) "  # noqa: S608
             # What stands here and in the condition must be of one type for PostgreSQL.
@@ -208,7 +208,7 @@ class Ledger:
             topic=entry.topic,
             partition=entry.partition,
             next_offset=entry.next_offset,
-            # Greater than every epoch of a removed entry, or whoever claimed that one could move this one. In
+            # Greater than every epoch of a removed entry: the holder of that one must not be able to move this one. In
             # microseconds: an entry may be removed and added again within a second, and each claim adds 1.
             epoch=time.time_ns() // 1000,
         )
@@ -227,9 +227,9 @@ class Ledger:
         return None
 
     def claim(self, runner: Runner, entry: LedgerEntry) -> LedgerEntry | None:
-        """Take a partition: whoever had it before can't move it any more. Gives how far it has come; None: no entry.
+        """Claim a partition, which fences its previous holder. Returns how far it has come; None: no entry.
 
-        It waits for a transaction in which somebody is just moving it.
+        It waits for a transaction that is moving the entry.
 
         Raises:
             FormatVersionError: an entry of the owner has another format version. The transaction must be rolled back.
@@ -244,7 +244,7 @@ class Ledger:
         return found[entry.key] if changed else None
 
     def place(self, runner: Runner, entry: LedgerEntry) -> None:
-        """Set a partition's offset, or enter it. Whoever has the partition can't move it any more."""
+        """Set a partition's offset, or enter it. This fences the holder of the partition."""
         changed = runner.change(
             f"UPDATE {self.table} SET next_offset = {{to}}, epoch = epoch + 1, moves = moves + 1, "  # noqa: S608
             f"changed_at = CURRENT_TIMESTAMP WHERE {_KNOWN}",
@@ -272,7 +272,7 @@ class Ledger:
         """Move a partition from where it was seen. To be called in the transaction of the rows.
 
         Raises:
-            FencedError: somebody else has taken or moved it. The transaction must be rolled back.
+            FencedError: another holder has claimed or moved it. The transaction must be rolled back.
         """
         changed = runner.change(
             f"UPDATE {self.table} SET next_offset = {{to}}, moves = moves + 1, "  # noqa: S608

@@ -192,7 +192,7 @@ class StageChecks:
         self.refused = Refusals()
 
     def refuse_broken(self) -> int:
-        """Refuse each record that breaks a rule by itself. Returns how many."""
+        """Refuse each record that breaks a rule without regard to other records. Returns how many."""
         text = "SELECT {offset} AS seamark_at, {reason} AS seamark_why FROM {rows}"
         found = sql.SQL(text).format(
             offset=_OFFSET, reason=self._constraints.build_reason(), rows=build_rows(self._constraints, STAGE)

@@ -211,7 +211,7 @@ class Constraints:
         rows: The table as a query names it, without tables that inherit from it: an index doesn't have their rows.
         relation: The table's own name, by which expressions may refer to a whole row.
         defaults: The columns that rules need and records don't have, as a list for SELECT.
-        rules: What a row must fulfill by itself: NOT NULL, CHECK, keys of other tables.
+        rules: What a row must fulfill without regard to other rows: NOT NULL, CHECK, keys of other tables.
         own_keys: Foreign keys that refer to the table itself.
         uniques: Its unique indexes.
         holders: Foreign keys of other tables, which don't let a row be deleted.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 from seamark.context.layer import Origin, OriginKind
 from seamark.context.reference import SecretReferences
 from seamark.core.refs import build_pipeline_owner
-from seamark.errors import ConfigurationError, RefusedError, UsageError
+from seamark.errors import ConfigurationError, RefusedError, UsageError, format_install_hint
 from seamark.tables.model import ORDER_COLUMN, LedgerEntry
 from seamark.tables.registry import DEFAULT_KIND, Technology
 
@@ -165,7 +165,7 @@ def _naming_driver() -> Iterator[None]:
     except ImportError as error:
         # Missing whole, or without the C library that it needs.
         raise ConfigurationError(
-            "PostgreSQL's driver is not installed", cause=str(error), hint="pip install 'seamark[postgres]'"
+            "PostgreSQL's driver is not installed", cause=str(error), hint=format_install_hint("postgres")
         ) from error
 
 

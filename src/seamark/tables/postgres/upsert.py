@@ -10,7 +10,7 @@ at the same time, and the result must not depend on who commits last. Three thin
   for the delete's commit was chosen with a snapshot from before it, so rows are compared with tombstones once more
   after they were written.
 - A delete that finds no row can't see an older row that another transaction has inserted and not committed. Such a
-  range takes the table's lock exclusively, and every other range takes it shared: nobody else is in between then.
+  range takes the table's lock exclusively, and every other range takes it shared: no other range runs in between.
   A range that ran into a deadlock, or has a record that the table refuses, is repeated exclusively, too.
 
 Records that the table refuses are found by what the catalog says of it (`stage_checks`), and only those that this
@@ -214,7 +214,7 @@ class Upsert:
         """
         if not self._table.order:
             return self._settle(Refusals())
-        # Other ranges may take longer than whoever waits for a ledger entry has patience.
+        # Other ranges may take longer than a claim waits for a ledger entry.
         self._connection.execute("SET LOCAL lock_timeout = 0")
         try:
             return self._settle_shared()
@@ -225,8 +225,8 @@ class Upsert:
     def _settle_shared(self) -> Refusals:
         """Settle beside other ranges.
 
-        One savepoint, and none within: whoever waits for a row of a savepoint that was released waits for the whole
-        transaction, also after a rollback to an outer savepoint (seen with PostgreSQL 15), and would deadlock with the
+        One savepoint, and none within: a session that waits for a row of a released savepoint waits for the whole
+        transaction, even after a rollback to an outer savepoint (seen with PostgreSQL 15), and would deadlock with the
         exclusive lock.
         """
         with self._savepoints.open():

@@ -1,6 +1,6 @@
 """A range of a topic landed in one transaction: its rows, its dead letters, and the move of its entry in the ledger.
 
-Any range may be landed twice, anywhere, at the same time. Whoever is first has done it, and the others see that.
+Any range may be landed twice, anywhere, at the same time. The first one commits, and the others see that.
 """
 
 from __future__ import annotations
@@ -265,13 +265,13 @@ def create_dead_letters(connection: psycopg.Connection[Any], name: str) -> None:
 _MOST_CLAIMS = 8
 # pg_stat_progress_copy tells a stopped session from a slow one, and extract() returns numeric.
 _OLDEST_VERSION = 14_00_00
-# Somebody who only waits is looked at again so often.
+# How often a session that only waits is checked.
 _LOCK_SECONDS = 2
 # A session in which nothing happens for so long, though its row is waited for, belongs to a process that is stopped.
 _ZOMBIE_SECONDS = 15.0
 # A task waits for another one that lands the same range, which may be a large one.
 _HOLD_SECONDS = 900.0
-# If nobody waits for it, PostgreSQL ends it in the end.
+# If no other session waits for it, PostgreSQL ends it after this time.
 _IDLE_SECONDS = 300
 
 _FIND = "SELECT to_regclass(%s)::oid"
@@ -293,7 +293,7 @@ class LandingDatabase:
     def prepare(self) -> None:
         """Make the ledger, and the table of dead letters, where they are missing.
 
-        One that is there is left alone: to make one takes a right that nobody needs afterwards.
+        An existing table is not changed: creating one needs a privilege that later calls don't need.
 
         Raises:
             ConfigurationError: The server is older than PostgreSQL 14.
@@ -350,7 +350,7 @@ class LandingDatabase:
         raise failure
 
     def read_if_any(self) -> dict[tuple[str, int], LedgerEntry]:
-        """The same where nobody may have made the ledger yet."""
+        """Read the ledger; empty if it doesn't exist."""
         with self._open("") as connection:
             if _find_table(connection, self._ledger.table) is None:
                 return {}
@@ -368,7 +368,7 @@ class LandingDatabase:
         raise failure
 
     def claim(self, firsts: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-        """Take these partitions from whoever has them. One that has no entry begins where `firsts` says."""
+        """Claim these partitions from their holders. One without an entry begins at the offset in `firsts`."""
         # Entries of another format version are refused before any row is locked.
         self.read()
         # Each has a session of its own, by whose name those that hold it are known; one after the other is slow.
@@ -546,7 +546,7 @@ class LandingDatabase:
         """A connection for one transaction: committed and closed at the end of its block."""
         try:
             connection = psycopg.connect(self._dsn_of(name or "seamark-land"))
-            # Whoever has waited for a lock must see what was committed meanwhile, whatever the role's default is.
+            # After waiting for a lock, a statement must see what was committed meanwhile, whatever the role's default.
             connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         except psycopg.Error as error:
             failure = build_connect_error(error, self._table.name)

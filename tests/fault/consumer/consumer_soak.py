@@ -1,0 +1,232 @@
+"""Consumers that come, go, are killed at every step and stopped, and every row compared afterwards.
+
+    python -m tools.soak consumer [--rows N] [--protocol eager|cooperative|consumer]
+
+It uses the stack that SEAMARK_DEVSTACK names, or starts one, and prints one line of JSON. The exit code is 1 if a row
+is missing or doubled, if the ledger does not say what was written, or if a fault was not done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from seamark.devstack import StackSpec, load_stack, start_stack
+from tests.fault.consumer.consumer_worker import STEPS
+
+PARTITIONS = 6
+PROTOCOLS = {
+    "eager": {"partition.assignment.strategy": "range"},
+    "cooperative": {"partition.assignment.strategy": "cooperative-sticky"},
+    "consumer": {"group.protocol": "consumer"},
+}
+# With this protocol the group decides, not its members. By default the partitions of a killed member stay with it for
+# 45 s; with a kill every few seconds, the dead would hold most of them.
+GROUP_CONFIG = {"consumer.session.timeout.ms": "6000", "consumer.heartbeat.interval.ms": "1000"}
+# A member is given up after six seconds without a poll, and so is a transaction that does nothing.
+POLL_SECONDS = IDLE_SECONDS = 6
+EVERY_SECONDS = 3
+PARTS = 20
+DEADLINE_SECONDS = 600
+VIOLATIONS = ("lost", "doubled", "changed", "ledger_wrong", "not_done")
+
+
+class Stage:
+    def __init__(self, stack, *, protocol, rows):
+        self.servers, self.dsn = stack.kafka.bootstrap_servers, stack.postgres.dsn
+        self.name, self.rows = f"soak_{uuid4().hex[:8]}", rows
+        self.config = {
+            "bootstrap.servers": self.servers,
+            "group.id": self.name,
+            "auto.offset.reset": "earliest",
+            "max.poll.interval.ms": POLL_SECONDS * 1000,
+            **PROTOCOLS[protocol],
+        }
+        if protocol != "consumer":
+            self.config["session.timeout.ms"] = POLL_SECONDS * 1000
+        self.admin = AdminClient({"bootstrap.servers": self.servers})
+        self.doomed, self.log = [], tempfile.TemporaryFile()  # noqa: SIM115 - as long as the processes write to it
+        self.producer, self.fed = Producer({"bootstrap.servers": self.servers, "linger.ms": 50}), 0
+        self.workers, self.counts = [], {"killed": 0, "stopped": 0, "started": 0, "ended": 0, "at_step": 0}
+
+    def prepare(self):
+        self.admin.create_topics([NewTopic(self.name, PARTITIONS, 1)])[self.name].result(30)
+        if "group.protocol" in self.config:
+            entries = [
+                ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+                for key, value in GROUP_CONFIG.items()
+            ]
+            resource = ConfigResource(ResourceType.GROUP, self.name, incremental_configs=entries)
+            self.admin.incremental_alter_configs([resource])[resource].result(30)
+        with psycopg.connect(self.dsn) as database:
+            database.execute(f"CREATE TABLE {self.name} (partition_number int, place bigint, number bigint)")
+
+    def feed(self, *, is_waiting):
+        """The next part of the records, so that there are some for every fault."""
+        if self.fed >= self.rows and not is_waiting:
+            return
+        # From three quarters on they come slowly, and beyond the end, until every fault has found its step.
+        is_slow = is_waiting and self.fed > self.rows * 3 // 4
+        last = self.fed + self.rows // (PARTS * 20 if is_slow else PARTS)
+        if not is_waiting:
+            last = min(last, self.rows)
+        for number in range(self.fed, last):
+            self.producer.produce(self.name, value=str(number).encode(), partition=number % PARTITIONS)
+        assert self.producer.flush(60) == 0
+        self.fed = last
+
+    def start(self, *fault):
+        given = {"config": self.config, "dsn": self.dsn, "topic": self.name, "table": self.name, "idle": IDLE_SECONDS}
+        # Some hundred transactions for the whole topic: enough that a fault finds one.
+        given |= {"count": max(20, self.rows // 1000), "fault": fault}
+        command = [sys.executable, "-m", "tests.fault.consumer.consumer_worker"]
+        worker = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=self.log, text=True)
+        # Not as an argument: it has a password.
+        print(json.dumps(given), file=worker.stdin, flush=True)
+        worker.stdin.close()
+        self.workers.append(worker)
+        if fault:
+            self.doomed.append(worker)
+        self.counts["started"] += 1
+
+    def end(self, worker, signal_number):
+        worker.send_signal(signal_number)
+        worker.wait(60)
+        self.workers.remove(worker)
+        self.counts["killed" if signal_number == signal.SIGKILL else "ended"] += 1
+
+    def collect(self):
+        """Take note of those that ended or stopped themselves."""
+        for worker in list(self.workers):
+            if worker.poll() is not None:
+                assert worker.returncode == -signal.SIGKILL, self.read_log()[-4000:].decode()
+                self.workers.remove(worker)
+                self.counts["killed"] += 1
+                self.counts["at_step"] += 1
+
+    def count_rows(self):
+        with psycopg.connect(self.dsn) as database:
+            return database.execute(f"SELECT count(*) FROM {self.name}").fetchone()[0]
+
+    def check(self):
+        with psycopg.connect(self.dsn) as database:
+            total, distinct, wrong = database.execute(
+                f"SELECT count(*), count(DISTINCT number), count(*) FILTER (WHERE number % {PARTITIONS} <> "
+                f"partition_number OR number / {PARTITIONS} <> place) FROM {self.name}"
+            ).fetchone()
+            ledger = database.execute(
+                "SELECT partition_number, next_offset FROM seamark_ledger WHERE owner = %s", [self.name]
+            ).fetchall()
+        ends = {number: len(range(number, self.fed, PARTITIONS)) for number in range(PARTITIONS)}
+        return {
+            "lost": self.fed - distinct,
+            "doubled": total - distinct,
+            "changed": wrong,
+            "ledger_wrong": sum(ends[number] != at for number, at in ledger) + PARTITIONS - len(ledger),
+        }
+
+    def count_fenced(self):
+        """How often somebody was too late."""
+        return self.read_log().count(b"fenced: ")
+
+    def read_log(self):
+        return os.pread(self.log.fileno(), 1 << 24, 0)
+
+    def remove(self):
+        for worker in list(self.workers):
+            worker.kill()
+            worker.wait(60)
+        self.log.close()
+        with psycopg.connect(self.dsn) as database:
+            database.execute(f"DROP TABLE IF EXISTS {self.name}")
+        self.admin.delete_topics([self.name])[self.name].result(30)
+
+
+def is_stopped(worker):
+    return Path(f"/proc/{worker.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0] == "T"
+
+
+def soak(stack, *, protocol, rows, seed=0):
+    """Faults at every step, once by a kill and once by a stop, and comings and goings. Gives the counts."""
+    choose = random.Random(seed)
+    faults = [(step, choose.randint(1, 3), name) for step in STEPS for name in ("SIGKILL", "SIGSTOP")]
+    all_faults = len(faults)
+    choose.shuffle(faults)
+    stage, began_at = Stage(stack, protocol=protocol, rows=rows), time.monotonic()
+    stage.prepare()
+    stopped = {}
+    try:
+        stage.start()
+        while stage.counts["at_step"] < all_faults or stopped or stage.fed < rows or stage.count_rows() < stage.fed:
+            stage.feed(is_waiting=stage.counts["at_step"] < all_faults)
+            assert time.monotonic() - began_at < DEADLINE_SECONDS, f"{stage.count_rows()} rows, {faults} left"
+            if faults:
+                stage.start(*faults.pop())
+            else:
+                stage.start()
+            time.sleep(EVERY_SECONDS)
+            stage.collect()
+            for worker in stage.workers:
+                if worker not in stopped and is_stopped(worker):
+                    stopped[worker] = time.monotonic()
+                    stage.counts["stopped"] += 1
+                    stage.counts["at_step"] += 1
+            for worker, since in list(stopped.items()):
+                # Longer than its poll interval, and than PostgreSQL lets it be idle.
+                if time.monotonic() - since > POLL_SECONDS + 3:
+                    worker.send_signal(signal.SIGCONT)
+                    del stopped[worker]
+                    stage.doomed.remove(worker)
+            # Those that are to fail at a step are left alone until they have.
+            going = [worker for worker in stage.workers if worker not in stopped and worker not in stage.doomed]
+            if len(going) > 2:
+                stage.end(choose.choice(going), choose.choice([signal.SIGTERM, signal.SIGKILL]))
+        for worker in list(stage.workers):
+            stage.end(worker, signal.SIGTERM)
+        found = stage.check()
+        stage.counts["fenced"] = stage.count_fenced()
+    finally:
+        stage.remove()
+    seconds = round(time.monotonic() - began_at)
+    not_done = all_faults - stage.counts["at_step"]
+    return {"protocol": protocol, "rows": stage.fed, "seconds": seconds, **stage.counts, **found, "not_done": not_done}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m tools.soak consumer")
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--protocol", choices=PROTOCOLS, default="cooperative")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    given = parser.parse_args()
+    file = os.environ.get("SEAMARK_DEVSTACK")
+    if file:
+        found = soak(load_stack(Path(file)), protocol=given.protocol, rows=given.rows, seed=given.seed)
+    else:
+        with start_stack(StackSpec(brokers=1, workers=0, postgres=True), name="consumers") as stack:
+            found = soak(stack, protocol=given.protocol, rows=given.rows, seed=given.seed)
+    print(json.dumps({"seed": given.seed, **found}))
+    return 1 if any(found[name] for name in VIOLATIONS) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
