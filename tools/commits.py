@@ -16,8 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 # The last commit before the rule applies, and when it was committed.
-BASE = "b62d69e2ac6ef3bc80e4eb701f8a1194b4795d2e"
-BASE_TIME = "2026-11-18T06:25:38Z"
+BASE = "a7b80040e1a73b9ae65f3fe989998c260c36d991"
+BASE_TIME = "2026-11-18T04:34:41Z"
 MOST_CHARACTERS = 72
 _SUBJECT = re.compile(r"(?P<areas>[a-z0-9_.-]+(?:, [a-z0-9_.-]+)*): (?P<verb>[a-z][a-z-]*)(?: \S.*)?")
 # What "fixed", "fixing" and "fixes" end with. A verb may end like that, too.

@@ -1,4 +1,4 @@
-"""One connection to PostgreSQL on which nothing can be changed, and nothing runs longer than it may."""
+"""Connections to PostgreSQL: their errors and limits, sessions that ranges reuse, and sessions of stopped processes."""
 
 from __future__ import annotations
 
