@@ -21,7 +21,7 @@ def main(file: str, context: str | None = None) -> None:
         print(planned)  # what a person would be asked to say yes to
         created = fleet.apply(planned)
         paused = fleet.apply(fleet.connectors.pause(spec["name"]))
-        print("state:", fleet.connectors.one(spec["name"]).status.state)
+        print("state:", fleet.connectors.get(spec["name"]).status.state)
 
         for change in (paused, created):
             way_back = fleet.undo(change)

@@ -14,7 +14,7 @@ import seamark
 def main(name: str, context: str | None = None) -> None:
     """List all topics with their sizes, then delete one of them."""
     with seamark.open(context) as fleet:
-        for topic in fleet.topics.all(sizes=True):
+        for topic in fleet.topics.list(sizes=True):
             print(topic.name, topic.records, topic.bytes)
         planned = fleet.topics.delete(name)
         print(planned)  # what a person would be asked to say yes to

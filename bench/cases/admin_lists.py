@@ -53,7 +53,7 @@ class Taken:
 
 def read_topics(stage: Stage) -> Taken:
     """`topics list`."""
-    reading = stage.fleet.topics.all()
+    reading = stage.fleet.topics.list()
     facts = {
         one.name: (
             len(one.status.partitions),
@@ -67,7 +67,7 @@ def read_topics(stage: Stage) -> Taken:
 
 def read_groups(stage: Stage) -> Taken:
     """`groups list`, repeated."""
-    readings = [stage.fleet.groups.all().require_complete(what="the groups") for _ in range(LISTS)]
+    readings = [stage.fleet.groups.list().require_complete(what="the groups") for _ in range(LISTS)]
     facts = {one.name: one.listing.state for one in readings[-1]}
     return Taken("groups", facts, sum(map(len, readings)), time.time() * 1000)
 
@@ -153,8 +153,8 @@ def _look_closely(made: Made, context: Context) -> Rounds:
     """Read each list once with a client that counts its requests. Gives the times that lag asks for."""
     with open_counting(context) as (fleet, counter):
         counted = {
-            "topics": counter.count(fleet.topics.all),
-            "groups": counter.count(fleet.groups.all),
+            "topics": counter.count(fleet.topics.list),
+            "groups": counter.count(fleet.groups.list),
             "lag": counter.count(fleet.lag),
         }
         check_requests(made, counted)
@@ -166,7 +166,7 @@ BENCH: Bench[Stage, Taken] = Bench(
     name="admin-lists",
     compares=(
         f"A broker with {TOPICS:,} topics of {PARTITIONS} partitions, and {GROUPS} groups that have read half of all "
-        f"records: `fleet.topics.all()`, `fleet.groups.all()` ({LISTS} times a run) and `fleet.lag()` with seconds, "
+        f"records: `fleet.topics.list()`, `fleet.groups.list()` ({LISTS} times a run) and `fleet.lag()` with seconds, "
         "each against the bare calls of the same admin clients that it needs. The figures are bare seconds over our "
         "seconds. Requests are counted first: none is made for each partition."
     ),

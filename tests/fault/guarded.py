@@ -34,7 +34,7 @@ class Speaking(SilentProgress):
 def build_planned(fleet, owner, *, key, value):
     """The plan: stop, put config, restore."""
     cluster, _, name = owner.partition("/")
-    connector = fleet.connectors.one(owner)
+    connector = fleet.connectors.get(owner)
     config = {k: v for k, v in connector.config.items() if k != "name"} | {key: value}
     steps = (
         SetRunState(cluster, name, "STOPPED"),

@@ -49,7 +49,7 @@ class Rig:
         self.env = {
             **os.environ,
             "SEAMARK_CONFIG": stack.context_file,
-            "SEAMARK_CONTEXTS__DEV__IN_FLIGHT": in_flight,
+            "SEAMARK_CONTEXTS__DEV__IN_FLIGHT_TIMEOUT": in_flight,
             "SEAMARK_CONTEXTS__DEV__JOURNAL": journal,
             "SEAMARK_CONTEXTS__DEV__JOURNAL_TOPIC": topic,
             "SEAMARK_CONTEXTS__DEV__JOURNAL_FOLDER": str(folder / "journal"),

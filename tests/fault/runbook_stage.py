@@ -53,7 +53,7 @@ class RunbookStage:
             for name, found in self.endpoints.items()
         }
         # Short, so that a lost answer is settled within seconds.
-        context = {"in_flight": "5s", "policy": {"files": ["/**"]}, **settings, "connect": connect}
+        context = {"in_flight_timeout": "5s", "policy": {"files": ["/**"]}, **settings, "connect": connect}
         context["kafka"] = {"bootstrap.servers": self.stack.kafka.bootstrap_servers}
         file = self.folder / "seamark.yaml"
         file.write_text(json.dumps({"current": "dev", "contexts": {"dev": context}}))
@@ -200,4 +200,4 @@ class RunbookStage:
     def read_positions(self, owner):
         """Where a connector stands, as its store says."""
         with seamark.Fleet(open_context(environ=self.environ)) as fleet:
-            return [next(iter(found.offset.values())) for found in fleet.offsets.of(owner, route=Route.STORE).offsets]
+            return [next(iter(found.offset.values())) for found in fleet.offsets.get(owner, route=Route.STORE).offsets]

@@ -40,7 +40,7 @@ def check_stores(stack, client, name):
         with seamark.Fleet(open_context(environ={"SEAMARK_CONFIG": str(file)})) as fleet:
 
             def read():
-                owned = fleet.offsets.of(f"connect/{name}")
+                owned = fleet.offsets.get(f"connect/{name}")
                 told = {spell_identity(found.partition): found.offset for found in client.read_offsets(name)}
                 return owned, {partition: offset for partition, offset in told.items() if offset is not None}
 

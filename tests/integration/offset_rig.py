@@ -29,7 +29,7 @@ def build_context(stack, folder, *, cluster="connect", in_flight="5s", **more):
     context = {
         "journal": "file",
         "journal_folder": str(folder / "journal"),
-        "in_flight": in_flight,
+        "in_flight_timeout": in_flight,
         "policy": {"files": ["/**"]},
         "kafka": {"bootstrap.servers": stack.kafka.bootstrap_servers},
         "connect": {"connect": connect},
@@ -68,7 +68,7 @@ class OffsetRig:
         return f"{self.run}-{word}"
 
     def plan(self, build):
-        """Make a plan. A rebalance that lasts longer than a short `in_flight` has patience for is waited out."""
+        """Make a plan. A rebalance that lasts longer than a short `in_flight_timeout` allows is waited out."""
         return ask_patiently(build)
 
     def apply(self, planned, progress=None):

@@ -18,17 +18,18 @@ NOT_YET = {
 }
 # Any of three brokers may answer. So often in a row, each of them has been asked.
 IN_A_ROW = 6
-# How often a change is made that a rebalance or a busy machine hinders, and what it says then. With a short `in_flight`
-# a request is repeated for 8 s; right before a write a stopped connector that shows UNASSIGNED is waited for 3.5 s.
+# How often a change is made that a rebalance or a busy machine hinders, and what it says then. With a short
+# `in_flight_timeout` a request is repeated for 8 s; right before a write a stopped connector that shows UNASSIGNED is
+# waited for 3.5 s.
 TRIES = 3
 HINDERED = (
     "UNASSIGNED with 0 tasks",
     "was not ready within",
-    "can't tell whether",
-    "nobody can tell whether",
+    "can't determine whether",
     "took too long; nothing was sent",
-    "what was seen before is over",
-    "the journal is too slow",
+    "a check that succeeded before fails now",
+    "the journal responds too slowly",
+    "observed state: between",
 )
 
 

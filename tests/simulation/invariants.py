@@ -80,9 +80,9 @@ class Invariants:
 
     def check_wound_up(self, error: JournalError, *, process: str) -> str:
         """I6 without a journal: if the error does not say that something was not restored, everything is."""
-        if not error.hint.startswith("when the journal can be written again"):
+        if not error.hint.startswith("once the journal can be written again"):
             return ""
-        if "NOT done" in error.message:
+        if "not done" in error.message:
             return "journal failed, and what is left was told"
         stored = self._store.changes[error.context["change"]]
         if stored.writers[-1] != process:
@@ -193,7 +193,7 @@ class Invariants:
                 opened.remove(stored)
         for stored in self._store.changes.values():
             if any(entry.previous != stored.hashes[number] for number, entry in enumerate(stored.entries[1:])):
-                raise Violation(f"I7: an entry of {stored.change} does not follow from the one before it")
+                raise Violation(f"I7: an entry of {stored.change} doesn't contain the hash of the previous entry")
             if EntryKind.TAKEN in {entry.kind for entry in stored.entries}:
                 self._check_chain(stored)
 

@@ -170,7 +170,7 @@ class SimJournal:
         if not stored.is_open:
             raise RefusedError(f"change {change} is closed; there is nothing to take over")
         if expected_nonce is not None and expected_nonce != stored.nonce:
-            raise LockedError(f"change {change} is held under another nonce")
+            raise LockedError(f"change {change} has another holder")
         if fault is not None and fault.kind is Kind.JOURNAL_FAILS:
             raise JournalError("simulated: the journal can't be written")
         former, stored.nonce = stored.nonce, nonce

@@ -51,7 +51,7 @@ class SimOffsets:
         for number, record in enumerate(records):
             if self._timeline.now > until:
                 # As the real one: who slept may have been taken over.
-                raise UnknownOutcomeError("simulated: there was no time left for the next record")
+                raise UnknownOutcomeError("simulated: there was no time for the rest")
             fault = self._process.call(Call.WRITE)
             if number == 0:
                 check_deadline("write the first record")

@@ -89,7 +89,7 @@ def active(request):
 def pack(tmp_path_factory, stack):
     """What `seamark spark pack` gives, as programs get it."""
     folder = tmp_path_factory.mktemp("pack")
-    command = [sys.executable, "-m", "seamark.cli", "spark", "pack", "--out", str(folder), "-o", "json"]
+    command = [sys.executable, "-m", "seamark.cli", "spark", "pack", "--dir", str(folder), "-o", "json"]
     done = subprocess.run(
         [*command, "--jars", stack.spark.jars], capture_output=True, text=True, timeout=600, check=False
     )

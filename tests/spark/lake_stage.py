@@ -53,7 +53,7 @@ class LakeStage(TopicStage):
         return LakeTable(self.lake.below(landing.table), owner=landing.owner)
 
     def make(self, landing=None):
-        """Make the table, as `land run` does before it runs."""
+        """Make the table, as `pipelines run` does before it runs."""
         landing = landing or self.build()
         make_fit(self.open(landing), landing)
         return landing

@@ -98,7 +98,8 @@ class Desk:
         url = connect.urls[0]
         self.write(
             "seamark.yaml",
-            "contexts: {dev: {kafka: {bootstrap.servers: 'b:1'}, journal: file, in_flight: 0.1s, insecure: true, "
+            "contexts: {dev: {kafka: {bootstrap.servers: 'b:1'}, journal: file, in_flight_timeout: 0.1s, "
+            "insecure: true, "
             "policy: {references: ['secret://*']}, "
             f"connect: {{game: {{urls: '{url}', username: ops, password: 'secret://env/REST_PASSWORD', "
             "group_id: g, offsets_topic: o}}}}",
@@ -138,7 +139,7 @@ class Desk:
 
     def held(self, name: str) -> dict[str, str]:
         with self.fleet() as fleet:
-            return dict(fleet.connectors.one(name).config)
+            return dict(fleet.connectors.get(name).config)
 
     def files(self) -> list[Path]:
         """What seamark itself wrote: the journal, its key, plans, pulled files."""
@@ -185,20 +186,20 @@ LOOKS = [
     ("status",),
     ("connectors", "list"),
     ("connectors", "show", "a"),
-    ("connectors", "plugins"),
+    ("plugins", "list"),
     ("workers", "list"),
     ("offsets", "show", "a"),
     ("context", "show"),
     ("journal", "list"),
     ("journal", "show", "{change}"),
     ("connectors", "create", "-f", "{a}", "--name", "b", "--dry-run"),
-    ("connectors", "change", "a", "-f", "{changed}", "--dry-run"),
+    ("connectors", "update", "a", "-f", "{changed}", "--dry-run"),
     ("connectors", "delete", "a", "--dry-run"),
-    ("connectors", "rename", "a", "b", "--accept-loss", "--dry-run"),
+    ("connectors", "rename", "a", "b", "--allow-offset-loss", "--dry-run"),
     ("plan", "-f", "{spec}"),
     ("plan", "-f", "{spec}", "--offline"),
     ("destroy", "-f", "{spec}", "--dry-run"),
-    ("pull", "-f", "{pulled}", "--dry-run"),
+    ("pull", "--dir", "{pulled}", "--dry-run"),
     ("journal", "export", "{change}"),
 ]
 
@@ -227,11 +228,11 @@ def test_no_command_shows_a_secret(desk: Desk) -> None:
 def test_no_change_writes_a_secret(desk: Desk) -> None:
     file = desk.write("a.json", wanted())
     desk.must("connectors", "create", "-f", file, "--name", "a", "--yes")
-    desk.must("connectors", "change", "a", "-f", desk.write("b.json", wanted() | NEW), "--yes")
+    desk.must("connectors", "update", "a", "-f", desk.write("b.json", wanted() | NEW), "--yes")
     assert desk.held("a") == clear() | NEW
-    desk.must("connectors", "change", "a", "--set", "tasks.max=2", "--out", "set.plan")
+    desk.must("connectors", "update", "a", "--set", "tasks.max=2", "--out", "set.plan")
     desk.must("apply", "set.plan", "--yes")
-    desk.must("connectors", "change", "a", "--set", "x.password=secret://env/UNNAMED", "--yes", "-o", "json")
+    desk.must("connectors", "update", "a", "--set", "x.password=secret://env/UNNAMED", "--yes", "-o", "json")
     desk.must("journal", "undo", desk.newest(), "--yes", "-o", "yaml")
     desk.must("connectors", "create", "-f", file, "--name", "c", "--out", "create.plan")
     assert desk.run("apply", "create.plan", "--yes") == 5
@@ -274,7 +275,7 @@ def test_what_is_shown_can_be_given_back(desk: Desk) -> None:
     desk.must("connectors", "show", "a", "-o", "json")
     shown = json.loads(desk.written[-2])
     config = shown["config"] if "config" in shown else shown["connector"]["config"]
-    desk.must("connectors", "change", "a", "-f", desk.write("back.json", config | {"tasks.max": "3"}), "--yes")
+    desk.must("connectors", "update", "a", "-f", desk.write("back.json", config | {"tasks.max": "3"}), "--yes")
     assert desk.held("a") == clear() | {"tasks.max": "3"}
     assert {key: value.encode() for key, value in desk.held("a").items()} == {
         key: value.encode() for key, value in (clear() | {"tasks.max": "3"}).items()
@@ -319,7 +320,7 @@ def test_no_repr_holds_a_secret(desk: Desk) -> None:
     with desk.fleet() as fleet:
         planned = fleet.connectors.create("a", _below(wanted()))
         result = fleet.apply(planned)
-        again = fleet.connectors.change("a", _below(wanted()) | NEW)
+        again = fleet.connectors.update("a", _below(wanted()) | NEW)
         with pytest.raises(SeamarkError) as caught:
             fleet.connectors.create("a", _below(wanted()))
         values = [

@@ -108,12 +108,12 @@ LOOKS = [
     ("connectors", "show", "broken"),
     ("journal", "show", "{change}"),
     ("connectors", "create", "-f", "{a}", "--name", "b", "--dry-run"),
-    ("connectors", "change", "a", "-f", "{changed}", "--dry-run"),
-    ("connectors", "change", "a", "--set", f"connector.class={OTHER}", "--dry-run"),
+    ("connectors", "update", "a", "-f", "{changed}", "--dry-run"),
+    ("connectors", "update", "a", "--set", f"connector.class={OTHER}", "--dry-run"),
     ("connectors", "delete", "a", "--dry-run"),
     ("plan", "-f", "{spec}"),
     ("destroy", "-f", "{spec}", "--dry-run"),
-    ("pull", "-f", "{pulled}", "--dry-run"),
+    ("pull", "--dir", "{pulled}", "--dry-run"),
     ("journal", "export", "{change}"),
 ]
 
@@ -147,18 +147,18 @@ def test_no_change_writes_a_typed_secret(desk: TypedDesk) -> None:
     secrets = build_secrets(desk)
     desk.must("connectors", "create", "-f", desk.write("a.json", PLAIN | secrets), "--name", "a", "--yes")
     assert desk.held("a") == {"name": "a"} | PLAIN | secrets
-    desk.must("connectors", "change", "a", "-f", desk.write("b.json", PLAIN | secrets | NEW), "--yes")
+    desk.must("connectors", "update", "a", "-f", desk.write("b.json", PLAIN | secrets | NEW), "--yes")
     assert desk.held("a") == {"name": "a"} | PLAIN | secrets | NEW
-    desk.must("connectors", "change", "a", "--set", "tasks.max=2", "--out", "set.plan")
+    desk.must("connectors", "update", "a", "--set", "tasks.max=2", "--out", "set.plan")
     desk.must("apply", "set.plan", "--yes")
     assert desk.held("a") == {"name": "a"} | PLAIN | secrets | NEW | {"tasks.max": "2"}
     desk.must("journal", "undo", desk.newest(), "--yes")
     assert desk.held("a") == {"name": "a"} | PLAIN | secrets | NEW
-    desk.must("connectors", "change", "a", "--set", f"connector.class={OTHER}", "--yes")
-    desk.must("connectors", "change", "a", "--set", f"connector.class={SOURCE}", "--yes")
+    desk.must("connectors", "update", "a", "--set", f"connector.class={OTHER}", "--yes")
+    desk.must("connectors", "update", "a", "--set", f"connector.class={SOURCE}", "--yes")
     desk.must("connectors", "create", "-f", desk.write("c.json", PLAIN | secrets), "--name", "c", "--out", "c.plan")
     assert desk.run("apply", "c.plan", "--yes") == 5
-    desk.must("connectors", "rename", "a", "d", "--accept-loss", "--yes")
+    desk.must("connectors", "rename", "a", "d", "--allow-offset-loss", "--yes")
     desk.must("connectors", "delete", "d", "--yes")
     assert desk.run("journal", "undo", desk.newest(), "--yes") == 5
     desk.check_files()
@@ -173,7 +173,7 @@ def test_no_apply_of_files_writes_a_typed_secret(desk: TypedDesk) -> None:
     assert desk.run("apply", "spec.plan", "--yes") == 5
     desk.must("apply", "-f", spec, "--yes")
     assert desk.held("a") == {"name": "a"} | PLAIN | secrets | NEW | {OWN[9]: FROM_FILE}
-    desk.must("pull", "-f", str(desk.folder / "pulled"))
+    desk.must("pull", "--dir", str(desk.folder / "pulled"))
     pulled = "".join(file.read_text() for file in (desk.folder / "pulled").rglob("*") if file.is_file())
     assert "feed.name: orders" in pulled
     assert pulled.count("secret://env/") == len(secrets)
@@ -227,12 +227,12 @@ class TestUnknownTypes:
         assert "orders" not in shown
         assert SOURCE in shown
         assert f"values of {SOURCE} are hidden: its types can't be read" in shown
-        desk.must("connectors", "change", "a", "--set", "tasks.max=2", "--dry-run")
+        desk.must("connectors", "update", "a", "--set", "tasks.max=2", "--dry-run")
         assert f"the types of plugin {SOURCE} can't be read" in desk.written[-2]
-        desk.must("connectors", "change", "a", "--set", "tasks.max=2", "--yes")
+        desk.must("connectors", "update", "a", "--set", "tasks.max=2", "--yes")
         desk.must("journal", "undo", desk.newest(), "--yes")
         assert desk.held("a") == {"name": "a"} | PLAIN | SECRETS
-        desk.must("pull", "-f", str(desk.folder / "pulled"))
+        desk.must("pull", "--dir", str(desk.folder / "pulled"))
         desk.check_files()
 
 
@@ -305,5 +305,5 @@ def test_silent_workers_are_asked_once_for_many_failed_connectors(tmp_path: Path
     trace = ConnectorStatus(State.RUNNING, tasks=(Task(0, State.FAILED, trace="boom"),))
     game._build = lambda name: replace(build(name), status=trace)
     with open_living_fleet(tmp_path, game) as fleet:
-        assert len(fleet.connectors.all().items) == 50
+        assert len(fleet.connectors.list().items) == 50
     assert game.calls["read_password_keys"] == 1

@@ -454,7 +454,7 @@ def test_registered_copy_plan(desk, by):
     # Nobody who runs the copy was fenced, and the plan is listed with the reason.
     assert desk.logs.holders == {}
     assert (pairs, len(desk.brokers.writes)) == before
-    assert list(desk.fleet.copies.all().failures) == [plan.id]
+    assert list(desk.fleet.copies.list().failures) == [plan.id]
 
 
 @OTHERS
@@ -642,7 +642,7 @@ def test_registered_pipeline(fleet, monkeypatch, by):  # noqa: F811
     monkeypatch.undo()
     changes = len(fleet.journal.list())
     for act in (
-        lambda: fleet.landings.declared(names=["orders"]),
+        lambda: fleet.pipelines.declared(names=["orders"]),
         lambda: fleet.plan(spec(DESIRED)),
         lambda: fleet.plan(spec()),
     ):

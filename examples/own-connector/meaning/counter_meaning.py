@@ -28,7 +28,7 @@ class CounterMeaning(GenericMeaning):
             notes.check_integers(offset, ["count"])
             notes.check_known(offset, ["count"])
             if (read_integer(offset, "count") or 0) < 0:
-                notes.error("count is below zero", "the connector refuses it")
+                notes.error("count is negative", "the connector rejects it")
         return notes.result()
 
     def compare(self, left, right):
@@ -39,7 +39,7 @@ class CounterMeaning(GenericMeaning):
     def describe(self, partition, offset):
         """In a few words."""
         count = _read_count(offset)
-        return self.describe_partition(partition), "nothing" if offset is None else f"counted to {count}"
+        return self.describe_partition(partition), "no offset" if offset is None else f"counted to {count}"
 
     def build_distance(self, partition, start, end):
         """Every number is one record; the last one is `limit`."""

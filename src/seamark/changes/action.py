@@ -371,7 +371,7 @@ class StandaloneStep(Step, Action):
         back = None if only.intent is None else self.undo(only.intent)
         if back is None or isinstance(back, CanNotUndo | Action):
             return back
-        raise TypeError(f"{type(back).__name__} is not an action by itself")
+        raise TypeError(f"{type(back).__name__} is not an action")
 
 
 def _find_default(one: Field[Any]) -> Any:
@@ -408,7 +408,7 @@ def build_action(data: Mapping[str, Any]) -> Action:
     found = _KINDS.get(kind)
     if found is None:
         raise UsageError(
-            f"this seamark doesn't know the action {kind!r}", hint="apply the plan with the version that created it"
+            f"unknown action {kind!r} in the plan", hint="apply the plan with the seamark version that created it"
         )
     return decode_fields(found, {key: value for key, value in data.items() if key != "action"})
 
@@ -436,7 +436,7 @@ def read_within_deadline(world: Environment, subject: str, read: Callable[[], T]
     began_at = world.clock.now()
     found = read()
     if world.clock.now() - began_at > _READ_SECONDS:
-        raise DeadlineError(f"looking at {subject} once more took too long; nothing was sent")
+        raise DeadlineError(f"checking {subject} before the request took too long; nothing was sent")
     return found
 
 

@@ -72,7 +72,7 @@ LENGTH = 26
 def new_ulid(at: float, randomness: bytes) -> str:
     """Build an ID from a point in time, in seconds since the epoch, and ten random bytes."""
     if len(randomness) != 10:
-        raise UsageError("a ULID takes ten random bytes")
+        raise UsageError("a ULID needs ten random bytes")
     number = int(at * 1000) << 80 | int.from_bytes(randomness, "big")
     return "".join(_LETTERS[number >> shift & 31] for shift in range(125, -1, -5))
 

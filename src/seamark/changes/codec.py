@@ -341,7 +341,7 @@ def _build_union(hint: Any) -> _Codec | None:
         return _build_optional(_build_codec(others[0]))
     if all(kind in (str, int, float, bool) for kind in others):
         return _build_check(frozenset(kinds))
-    raise TypeError(f"there is no JSON form for {hint!r}: nothing tells which type a value has")
+    raise TypeError(f"there is no JSON form for {hint!r}: the type of its values can't be determined")
 
 
 def _build_optional(inner: _Codec) -> _Codec:
@@ -464,7 +464,7 @@ def _build_class(hint: Any) -> _Codec | None:
         kinds = get_type_hints(hint, include_extras=True)
         return _build_record(hint._make, [_build_codec(kinds[name]) for name in kinds])
     if hasattr(hint, "to_dict") and hasattr(hint, "from_dict"):
-        return _Codec(lambda value: value.to_dict(), _guard(hint.from_dict, f"what {hint.__name__} writes"))
+        return _Codec(lambda value: value.to_dict(), _guard(hint.from_dict, f"the JSON form of {hint.__name__}"))
     return None
 
 

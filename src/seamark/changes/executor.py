@@ -44,7 +44,7 @@ _CONFIRMATIONS = 3
 
 # Without an intent, no request was sent.
 _NOTHING: Settled = (Outcome.DID_NOT_HAPPEN, None)
-_BY_OTHERS = "it was so already, though this change had left it otherwise"
+_BY_OTHERS = "already in the requested state: another process changed it during this change"
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +377,7 @@ class Executor:
             self._look(look, walk, writer)
             looked = True
             if walk.is_failed(task.lane) and not task.always:
-                raise DeadlineError(f"what was seen before is over: {step.describe()}; nothing was sent")
+                raise DeadlineError(f"a check that succeeded before fails now: {step.describe()}; nothing was sent")
         return looked
 
     def _is_fresh(self, look: PlannedStep) -> bool:
@@ -396,9 +396,9 @@ class Executor:
             if now - entered_at <= self.timing.begin_seconds:
                 return Deadline(now + self.timing.send_seconds, clock.now)
             entered_at = clock.now()
-            writer.append(EntryKind.NOTE, {"step": task.number, "note": "still here", **build_mark(self.actor)})
+            writer.append(EntryKind.NOTE, {"step": task.number, "note": "still running", **build_mark(self.actor)})
         raise DeadlineError(
-            "the journal is too slow to act on its word; nothing was sent",
+            "the journal responds too slowly to send a request safely; nothing was sent",
             cause=f"{_CONFIRMATIONS} entries took longer than {self.timing.begin_seconds:g} s each",
         )
 

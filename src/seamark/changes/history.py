@@ -117,7 +117,7 @@ def read_plan(entries: Sequence[Entry]) -> Plan:
     """
     if "plan" not in entries[0].body:
         raise RefusedError(
-            f"entry {entries[0].change} of the journal records no change: there is nothing to undo or to finish",
+            f"entry {entries[0].change} of the journal doesn't record a change; there is nothing to undo or to resume",
             cause=str(entries[0].body.get("title", "")),
             hint="list the changes: seamark journal list",
         )

@@ -132,5 +132,5 @@ def build_wrong_connect(name: str, wanted: ConnectIdentity, found: str, *, conte
 
 
 def _build_hint(context: str) -> str:
-    other = f" (it was made in context {context})" if context else ""
+    other = f" (the plan was created in context {context})" if context else ""
     return f"use a context that has this cluster{other}: --context NAME"

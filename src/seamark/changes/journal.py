@@ -102,7 +102,9 @@ class Entry:
         except (ValueError, KeyError, TypeError) as error:
             raise TamperedJournalError("a journal entry can't be read", cause=str(error)) from None
         if entry.to_bytes() != data:
-            raise TamperedJournalError(f"entry {entry.number} of change {entry.change} is not as seamark writes it")
+            raise TamperedJournalError(
+                f"entry {entry.number} of change {entry.change} was modified after it was written"
+            )
         object.__setattr__(entry, "_read_hash", hashlib.sha256(data).hexdigest())
         return entry
 
@@ -114,16 +116,16 @@ def check_chain(entries: Iterable[Entry]) -> tuple[Entry, ...]:
         expected_number = len(checked)
         expected_hash = checked[-1].hash if checked else NO_HASH
         if checked and entry.change != checked[0].change:
-            raise TamperedJournalError(f"entry {entry.number} of change {entry.change} stands in another change")
+            raise TamperedJournalError(f"entry {entry.number} of change {entry.change} is stored in another change")
         if entry.number != expected_number:
             raise TamperedJournalError(
                 f"entry {expected_number} of change {entry.change} is missing",
-                cause=f"entry {entry.number} stands there",
+                cause=f"found entry {entry.number} instead",
             )
         if entry.previous != expected_hash:
             raise TamperedJournalError(
-                f"entry {entry.number} of change {entry.change} does not follow from the one before it",
-                cause="an entry was changed, or two holders wrote at once",
+                f"entry {entry.number} of change {entry.change} doesn't contain the hash of the previous entry",
+                cause="an entry was modified, or two processes wrote at the same time",
             )
         checked.append(entry)
     return tuple(checked)
@@ -148,7 +150,7 @@ def parse_change_id(change: str) -> str:
     """
     wanted = change.strip().upper()
     if not wanted.isascii() or not wanted.isalnum() or len(wanted) > LENGTH:
-        raise UsageError(f"{change!r} is no change id", hint="seamark journal list shows the ids")
+        raise UsageError(f"invalid change ID {change!r}", hint="list the IDs: seamark journal list")
     return wanted
 
 
@@ -164,13 +166,17 @@ def choose_change(change: str, found: Sequence[str]) -> str:
     if len(found) > 1:
         shown = ", ".join(found[:_SHOWN_CANDIDATES])
         more = f" and {len(found) - _SHOWN_CANDIDATES} more" if len(found) > _SHOWN_CANDIDATES else ""
-        raise UsageError(f"{change} fits {len(found)} changes", cause=f"{shown}{more}", hint="give more letters")
+        raise UsageError(
+            f"{change} matches {len(found)} changes", cause=f"{shown}{more}", hint="enter more characters of the ID"
+        )
     return found[0]
 
 
 def build_not_found(change: str) -> NotFoundError:
     """Build the error for a change that isn't in the journal."""
-    return NotFoundError(f"the journal has no change {change}", hint="seamark journal list", context={"change": change})
+    return NotFoundError(
+        f"the journal has no change {change}", hint="list the changes: seamark journal list", context={"change": change}
+    )
 
 
 def find_hold(entries: Sequence[Entry]) -> Entry:
@@ -215,13 +221,13 @@ def check_appendable(last: Entry, *, failure: str) -> None:
     """Refuse another entry after the last one; `failure` is the error of an earlier append."""
     if failure:
         raise JournalError(
-            f"change {last.change} can't be written any more by this process",
+            f"this process can't write to change {last.change} any more",
             cause=f"earlier: {failure}",
-            hint=f"seamark journal resume {last.change}",
+            hint=f"finish it: seamark journal resume {last.change}",
             context={"change": last.change},
         )
     if last.kind is EntryKind.CLOSE:
-        raise UsageError(f"change {last.change} is closed; it takes no more entries")
+        raise UsageError(f"change {last.change} is closed and accepts no more entries")
 
 
 def format_timestamp(now: float) -> str:
@@ -352,7 +358,7 @@ def parse_key_record(data: bytes, *, where: str) -> KeyRecord:
 def _build_unreadable(where: str) -> TamperedJournalError:
     return TamperedJournalError(
         f"{where} is not a record of the journal's key",
-        hint="find out what else writes to the journal; only seamark may",
+        hint="find the program that writes to the journal; only seamark may",
     )
 
 

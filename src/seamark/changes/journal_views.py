@@ -68,7 +68,7 @@ def render_entry(entry: Entry) -> str:
         return f"step {body.get('step')}: {body.get('outcome', '')}{note}{_show_error(body.get('error'))}"
     if entry.kind is EntryKind.CLOSE:
         left = body.get("left") or ()
-        rest = f"; left: {'; '.join(map(str, left))}" if left else ""
+        rest = f"; not done: {'; '.join(map(str, left))}" if left else ""
         return f"{body.get('ending', '')}{rest}{_show_error(body.get('error'))}"
     if entry.kind is EntryKind.TAKEN:
         return f"taken over by {entry.by}"
@@ -84,7 +84,7 @@ ENTRIES: Listing[Entry] = Listing(
         Column("at", "AT", lambda entry: entry.at),
         Column("by", "BY", lambda entry: entry.by, wide=True),
         Column("kind", "KIND", lambda entry: entry.kind.value),
-        Column("body", "WHAT", lambda entry: dict(entry.body), text=render_entry),
+        Column("body", "DETAILS", lambda entry: dict(entry.body), text=render_entry),
         Column("hash", "HASH", lambda entry: entry.hash, wide=True),
     ),
 )
@@ -92,7 +92,7 @@ ENTRIES: Listing[Entry] = Listing(
 
 def build_changes_view(heads: Sequence[Head], *, only_open: bool = False) -> View[Head]:
     """Build the view of changes, the newest first."""
-    return View(CHANGE_LISTING, heads, empty="no change is open" if only_open else "no changes yet")
+    return View(CHANGE_LISTING, heads, empty="no open changes" if only_open else "no changes yet")
 
 
 def build_entries_view(entries: Sequence[Entry]) -> View[Entry]:
@@ -120,10 +120,10 @@ def _build_history_lines(entries: Sequence[Entry], screen: Screen) -> list[Line]
     nonce = holds[-1].body.get("nonce", "")
     return [
         *lines,
-        line(Span("● open", Style.WARN), f", held by {holds[-1].by}; once that process is dead:"),
-        line(f"  seamark journal resume {first.change}   finishes it"),
-        line(f"  seamark journal undo {first.change}     puts it back"),
-        line(f"  seamark journal unlock --id {nonce} {first.change}   closes it as it is"),
+        line(Span("● open", Style.WARN), f", held by {holds[-1].by}; if that process has ended:"),
+        line(f"  seamark journal resume {first.change}   finish it"),
+        line(f"  seamark journal undo {first.change}     undo it"),
+        line(f"  seamark journal unlock --holder {nonce} {first.change}   close it without further changes"),
     ]
 
 
@@ -162,8 +162,8 @@ SETUP_LISTING: Listing[SetupItem] = Listing(
     name=lambda item: item.name,
     columns=(
         Column("name", "NAME", lambda item: item.name),
-        Column("there", "THERE", lambda item: item.is_there),
-        Column("words", "AS", lambda item: item.words),
+        Column("there", "EXISTS", lambda item: item.is_there),
+        Column("words", "DESCRIPTION", lambda item: item.words),
         Column("settings", "SETTINGS", lambda item: dict(item.settings)),
     ),
 )
@@ -208,15 +208,17 @@ def _build_rotation_lines(rotation: KeyRotation) -> list[Line]:
     new = rotation.fingerprint or "a new key"
     lines = [
         line(Span(f"Key of the journal of context {rotation.context}:", Style.STRONG)),
-        line("  ", Span("-", Style.BAD), f" {rotation.previous}   checks the changes of before"),
-        line("  ", Span("+", Style.GOOD), f" {new}   seals and signs, in {rotation.file}"),
+        line("  ", Span("-", Style.BAD), f" {rotation.previous}   verifies earlier changes"),
+        line("  ", Span("+", Style.GOOD), f" {new}   seals secrets and signs entries, stored in {rotation.file}"),
     ]
     if rotation.is_recorded:
         return [*lines, line("The journal has the new key: an interrupted rotation is finished.")]
     return [
         *lines,
         line(Span("! ", Style.WARN), "Saved plans can't be applied afterwards."),
-        line(Span("! ", Style.WARN), "Other users of this journal need the new key: keep its file safe, and share it."),
+        line(
+            Span("! ", Style.WARN), "Other users of this journal need the new key: store its file safely, and share it."
+        ),
     ]
 
 
@@ -224,13 +226,13 @@ def _build_setup_lines(setup: JournalSetup) -> list[Line]:
     lines = [line(Span(f"Journal of context {setup.context}: ", Style.STRONG), setup.kind)]
     for item in setup.items:
         if item.is_there:
-            lines.append(line("  ", Span("=", Style.MUTED), f" {item.name}   is there"))
+            lines.append(line("  ", Span("=", Style.MUTED), f" {item.name}   exists"))
             continue
         lines.append(line("  ", Span("+", Style.GOOD), f" {item.name}   {item.words}"))
         lines += [line(f"      {key}={value}") for key, value in item.settings.items()]
     lines += [line(Span("! ", Style.WARN), warning) for warning in setup.warnings]
     if setup.access:
-        lines.append(line("Where the brokers check, each operator needs:"))
+        lines.append(line("If the brokers check ACLs, each operator needs:"))
         lines += [line(f"  {command}") for command in setup.access]
     missing = len(setup.missing)
-    return [*lines, line(f"{missing} to make." if missing else "Everything is there.")]
+    return [*lines, line(f"{missing} to create." if missing else "The journal is set up.")]

@@ -67,7 +67,7 @@ def build_other_key(record: KeyRecord, keys: Keys) -> RefusedError:
         hint = "finish it: seamark init --rotate-key"
     elif ring.find_previous(record.fingerprint) is not None:
         message = "the journal has a previous key of this context; no changes were made"
-        hint = "record the present key: seamark init --rotate-key"
+        hint = "record the current key: seamark init --rotate-key"
     elif is_rotated_from(record, ring):
         message = "the journal's key was rotated; no changes were made"
     return RefusedError(
@@ -117,8 +117,8 @@ def read_rotation(journal: JournalPort, keys: Keys, *, context: str) -> KeyRotat
         check_record(record, ring.current)
         if keys.is_setting:
             raise RefusedError(
-                "seamark can't make a new key: the context names the key in journal_key; no changes were made",
-                hint="add a new first line to what journal_key refers to (openssl rand -hex 32), keep the present key "
+                "seamark can't create a new key, because journal_key of the context sets it; no changes were made",
+                hint="add a new first line to what journal_key refers to (openssl rand -hex 32), keep the current key "
                 "as the second line, then run the command again",
             )
         rotation = KeyRotation(context, record.fingerprint, new.fingerprint if new else "", str(keys.own_file))
@@ -260,7 +260,7 @@ def read_keys(settings: JournalSettings) -> KeyRing:
         raise InvalidSettingError(
             f"journal_key is shorter than {_SHORTEST_KEY} characters",
             cause="a short key can be guessed from what it seals",
-            hint="make one: openssl rand -hex 32",
+            hint="create one: openssl rand -hex 32",
             context={"setting": "journal_key"},
         )
     # The setting accepts the content of a key file, so that a key can be shared by copying it.
@@ -282,11 +282,11 @@ def _read_key_file(path: Path) -> KeyRing:
         if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise ConfigurationError(
                 f"the journal's key can be read by others: {path}",
-                hint=f"chmod 600 {path}; where others may have read it, make a new one",
+                hint=f"chmod 600 {path}; if others may have read it, rotate the key: seamark init --rotate-key",
             )
         lines = path.read_text(encoding="ascii", errors="replace").split()
     if not lines or not all(_KEY.fullmatch(line) for line in lines):
-        raise ConfigurationError(f"{path} does not hold a key", hint="put the key back from a copy of it")
+        raise ConfigurationError(f"{path} contains no valid key", hint="restore the key from a backup")
     return _build_ring([bytes.fromhex(line) for line in lines])
 
 
@@ -324,5 +324,5 @@ def _explain(path: Path) -> Iterator[None]:
         raise ConfigurationError(
             f"the journal's key can't be used: {path}",
             cause=error.strerror or type(error).__name__,
-            hint="look whether you may write in that folder, or name a key in the context: journal_key",
+            hint="check that you can write to that folder, or set journal_key in the context",
         ) from None

@@ -118,7 +118,9 @@ class Plan:
             id=read_text(data.get("id", ""), what="id"),
         )
         if ((plan.steps and plan.actions) or plan.step_counts) and not plan._has_own_steps():
-            raise RefusedError(f"{where} was edited", cause="its steps don't belong to its actions")
+            raise RefusedError(
+                f"{where} was edited", cause="its steps don't belong to its actions", hint="create a new plan"
+            )
         return plan
 
     def _has_own_steps(self) -> bool:
@@ -188,7 +190,7 @@ def write_private(text: str, path: Path, *, what: str) -> None:
         raise SeamarkError(
             f"{what} can't be written: {path}",
             cause=error.strerror or type(error).__name__,
-            hint="look whether you may write in that folder",
+            hint="check that you can write to that folder",
         ) from None
 
 
@@ -242,7 +244,7 @@ def _build_plan(data: bytes, path: Path) -> Plan:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             problem = f"{type(error).__name__}: {error}"
     raise UsageError(
-        f"{path} is not a plan of seamark", cause=problem, hint="make one: seamark connectors … --out FILE"
+        f"{path} is not a plan file of seamark", cause=problem, hint="create one: seamark plan -f PATH --out FILE"
     )
 
 
@@ -296,12 +298,24 @@ class PlannedChange:
         """Whether there is nothing to do."""
         return self.plan.is_empty
 
-    def build_view(self) -> View[Effect]:
-        """Build the view of the plan for every output format."""
+    def build_view(self, *, is_preview: bool = False) -> View[Effect]:
+        """Build the view of the plan for every output format.
+
+        Args:
+            is_preview: Whether the plan is only shown, so that its text can end with "No changes were made."
+
+        Returns:
+            The view.
+        """
         from seamark.changes.views import build_plan_view  # noqa: PLC0415
 
         return build_plan_view(
-            self.plan, self.effects, drifts=self.drifts, survey=self.survey, is_complete=self.is_saved
+            self.plan,
+            self.effects,
+            drifts=self.drifts,
+            survey=self.survey,
+            is_complete=self.is_saved,
+            is_preview=is_preview,
         )
 
     def __str__(self) -> str:
@@ -385,7 +399,7 @@ def build_tasks(plan: Plan, steps: Sequence[Step] | None = None) -> PlannedSteps
         for task, data in zip(tasks, plan.steps, strict=False)
     )
     if len(chosen) != len(plan.steps) or not same:
-        raise RefusedError("the steps are not those of the plan", hint="make the plan anew")
+        raise RefusedError("the steps don't match the plan", hint="create a new plan and review it")
     return tasks
 
 

@@ -52,7 +52,7 @@ def build_precondition(step: Step, intent: Intent) -> Precondition:
         BEFORE,
         subject=aspect_of(step),
         expected=build_fingerprint(intent.before),
-        words=f"the {step.aspect} of {step.subject} is as it was when the plan was made",
+        words=f"the {step.aspect} of {step.subject} is unchanged since the plan was created",
     )
 
 
@@ -109,9 +109,9 @@ def _check_keys(planned: Sequence[Precondition], present: Sequence[Precondition]
 def build_stale(moved: Sequence[str]) -> StalePlanError:
     """Build the error for a plan that is out of date; `moved` are the aspects that have changed."""
     return StalePlanError(
-        "the world has moved since the plan was made; nothing was changed",
-        cause=f"changed meanwhile: {', '.join(moved)}",
-        hint="make the plan anew and look at it",
+        "the plan is out of date; no changes were made",
+        cause=f"changed since: {', '.join(moved)}",
+        hint="create a new plan and review it",
     )
 
 

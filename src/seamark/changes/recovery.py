@@ -102,13 +102,13 @@ class Recovery:
         settled = self.executor.settler.settle(
             task.step,
             intent,
-            unknown=UnknownOutcomeError(f"the answer to '{task.step.describe()}' was lost with its process"),
+            unknown=UnknownOutcomeError(f"the answer to '{task.step.describe()}' was lost when its process ended"),
             quiet_at=quiet_at,
             unsure=unsure,
         )
         if again and not unsure and self.executor.is_half(task, walk, intent, settled):
             # The first intent stays valid: it holds the state from before any part was written.
-            writer.append(EntryKind.NOTE, {"step": task.number, "note": "a part of it is written: all of it is again"})
+            writer.append(EntryKind.NOTE, {"step": task.number, "note": "partly written; all of it is written again"})
             walk.repeat(task, intent)
             return None
         if settled[0] is Outcome.DID_NOT_HAPPEN and not self._is_still_quiesced(past, walk, task):

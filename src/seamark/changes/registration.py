@@ -168,13 +168,13 @@ def check_expected(planned: Plan, expected: Plan) -> None:
 def _compare(planned: Plan, expected: Plan) -> Sequence[str]:
     mine = {f"{action.subject} ({action.kind})": action.to_dict() for action in planned.actions}
     theirs = {f"{action.subject} ({action.kind})": action.to_dict() for action in expected.actions}
-    found = [f"only now: {name}" for name in mine if name not in theirs]
-    found += [f"only expected: {name}" for name in theirs if name not in mine]
+    found = [f"only in the new plan: {name}" for name in mine if name not in theirs]
+    found += [f"only in the expected plan: {name}" for name in theirs if name not in mine]
     found += [f"different: {name}" for name in mine if name in theirs and mine[name] != theirs[name]]
     if not found and [one.to_dict() for one in planned.actions] != [one.to_dict() for one in expected.actions]:
-        found.append("another order or number of actions")
+        found.append("a different order or number of actions")
     if planned.identity != expected.identity:
-        found.append("other clusters")
+        found.append("different clusters")
     return found
 
 

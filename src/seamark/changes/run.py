@@ -96,7 +96,7 @@ class BatchingJournalWriter:
 
 
 Settled = tuple[Outcome, SeamarkError | None]
-_DECIDE = "look at it, then decide: seamark journal resume or seamark journal undo"
+_DECIDE = "check the resource, then run seamark journal resume or seamark journal undo"
 
 
 class OutcomeResolver:
@@ -128,7 +128,7 @@ class OutcomeResolver:
             # The process that could still do it has ended, so the observed state is final.
             deadline = last_look = clock.now()
         if unknown:
-            self._progress.waiting(f"an answer is missing: looking for up to {max(0.0, deadline - clock.now()):.0f} s")
+            self._progress.waiting(f"no answer yet: checking for up to {max(0.0, deadline - clock.now()):.0f} s")
         foreign_since: float | None = None
         while True:
             looked_at = clock.now()
@@ -199,16 +199,14 @@ class OutcomeResolver:
 
 def build_foreign(step: Step) -> SeamarkError:
     """Build the error for a resource that another operator changed."""
-    return RefusedError(
-        f"the {step.aspect} of {step.subject} is not as this change left it: somebody else changed it", hint=_DECIDE
-    )
+    return RefusedError(f"another process changed the {step.aspect} of {step.subject} during this change", hint=_DECIDE)
 
 
 def build_too_slow(step: Step, observed: Observed | None) -> SeamarkError:
     """Build the error for an effect that doesn't become visible."""
     return DeadlineError(
         f"{step.subject} did not show the change within {step.settle_seconds:.0f} s",
-        cause=f"it is seen {observed or 'not at all'}",
+        cause=f"observed state: {observed or 'unknown'}",
         hint=_DECIDE,
     )
 
@@ -216,8 +214,9 @@ def build_too_slow(step: Step, observed: Observed | None) -> SeamarkError:
 def build_moved_on(step: Step) -> SeamarkError:
     """Build the error for a write of offsets whose outcome can't be determined, because the owner runs again."""
     return UndecidableError(
-        f"can't tell whether this was carried out: {step.describe()}",
-        cause=f"{step.subject} was started again and reads on, so its offsets now say nothing about the write",
+        f"can't determine whether this was done: {step.describe()}",
+        cause=f"{step.subject} was started again and its offsets advance, so they no longer show whether they were "
+        "written",
     )
 
 
@@ -451,8 +450,8 @@ class PlanRun:
 def build_half(step: Step) -> SeamarkError:
     """Build the error for a write that is partly done."""
     return UnknownOutcomeError(
-        f"a part of '{step.describe()}' is done, and the rest is not",
-        hint="look at it, then take it back: seamark journal undo",
+        f"only a part of '{step.describe()}' is done",
+        hint="check the resource, then undo the change: seamark journal undo",
     )
 
 

@@ -89,7 +89,7 @@ def read_setup(context: Context) -> JournalSetup:
 
     if context.journal.kind is JournalKind.FILE:
         folder = context.journal.folder
-        item = SetupItem(str(folder), is_there=folder.is_dir(), words="folder, for its owner alone")
+        item = SetupItem(str(folder), is_there=folder.is_dir(), words="folder, accessible to its owner only")
         return JournalSetup(context.name, "file", (item,))
     return _read_kafka_setup(context)
 
@@ -139,9 +139,9 @@ def _build_names(context: Context) -> JournalNames:
 
 
 def _build_item(spec: TopicSpec, *, is_there: bool) -> SetupItem:
-    copies = f"{spec.replication_factor} cop{'y' if spec.replication_factor == 1 else 'ies'}"
+    replicas = f"{spec.replication_factor} replica{'' if spec.replication_factor == 1 else 's'}"
     return SetupItem(
-        spec.name, is_there=is_there, words=f"topic, {spec.partitions} partition, {copies}", settings=spec.configs
+        spec.name, is_there=is_there, words=f"topic, {spec.partitions} partition, {replicas}", settings=spec.configs
     )
 
 
@@ -176,8 +176,8 @@ def _make_folder(folder: Path) -> tuple[str, ...]:
             # Another process created it in the meantime.
             return ()
         raise JournalError(
-            f"the journal's folder can't be made: {folder}",
+            f"can't create the journal's folder: {folder}",
             cause=error.strerror or type(error).__name__,
-            hint="make it by hand, for you alone: mkdir -p -m 700",
+            hint=f"create it, accessible to you only: mkdir -p -m 700 {folder}",
         ) from None
     return (str(folder),)

@@ -122,7 +122,7 @@ def check_record(record: KeyRecord, key: SealKey) -> None:
         raise TamperedJournalError(
             f"the record of the journal's key {record.fingerprint} wasn't written by seamark; no changes were made",
             cause="its signature doesn't match its content",
-            hint="find out what else writes to the journal; only seamark may",
+            hint="find the program that writes to the journal; only seamark may",
         )
 
 
@@ -295,9 +295,10 @@ def check_signatures(entries: Sequence[Entry], seal: Seal) -> None:
             body = {key: value for key, value in body.items() if key not in _ADDED}
         if entry.body.get(SIGNATURE) != _sign(seal, entry.change, entry.number, entry.kind, body):
             raise TamperedJournalError(
-                f"entry {entry.number} of change {entry.change} was not written by seamark with this journal's key",
+                f"entry {entry.number} of change {entry.change} was not written by seamark with this journal's key; "
+                "no changes were made",
                 cause="its signature doesn't match its content",
-                hint=f"find out who wrote it: seamark journal show {entry.change}; nothing was changed",
+                hint=f"find out who wrote it: seamark journal show {entry.change}",
             )
 
 

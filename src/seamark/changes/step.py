@@ -283,7 +283,7 @@ def build_step(data: StepData) -> Step:
     kind = STEPS.get(data.kind)
     if kind is None:
         raise UsageError(
-            f"this seamark does not know the step {data.kind!r}", hint="apply the plan with the version that made it"
+            f"unknown step {data.kind!r} in the plan", hint="apply the plan with the seamark version that created it"
         )
     return kind.from_data(data)
 

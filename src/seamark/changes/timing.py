@@ -30,8 +30,8 @@ class Pace:
         """Refuse a plan with more changes than allowed."""
         if self.max_changes is not None and changes > self.max_changes:
             raise RefusedError(
-                f"the plan changes {changes} things, and {self.max_changes} are allowed; nothing was changed",
-                hint="look at it again; if it is right, allow more: --max-changes",
+                f"the plan has {changes} changes, more than the limit of {self.max_changes}; no changes were made",
+                hint="review the plan; to allow more changes: --max-changes N",
             )
 
 
@@ -123,7 +123,7 @@ class ChangeTiming:
 
 
 def build_timing(in_flight_seconds: float) -> ChangeTiming:
-    """Build the times for a context's `in_flight`: 90 s or more keeps the others at their defaults, less shortens them.
+    """Build the times for a context's `in_flight_timeout`: at least 90 s keeps the other defaults, less shortens them.
 
     Less is for tests. The lower bounds are what a rebalance and a slow machine still need on two cores.
     """

@@ -46,7 +46,7 @@ class UndoDraft:
             BEFORE,
             subject=aspect_of(step),
             expected=expected,
-            words=f"the {step.aspect} of {step.subject} is as change {change} left it",
+            words=f"the {step.aspect} of {step.subject} is unchanged since change {change}",
         )
 
 
@@ -100,7 +100,7 @@ def build_not_undoable(change: str, reasons: Sequence[str]) -> RefusedError:
     return RefusedError(
         f"change {change} can't be undone",
         cause="; ".join(reasons),
-        hint="put it right by hand, with the file's value",
+        hint="restore the previous values by hand",
     )
 
 
@@ -144,7 +144,7 @@ def build_undo_plan(
     draft = build_undo_draft(past, change=change)
     prepared = prepare(draft.actions, reads)
     _refuse_reached(prepared)
-    met = tuple(f"{one.action.subject} stands there already and is left alone" for one in prepared.met)
+    met = tuple(f"{one.action.subject} is already in its previous state and is not changed" for one in prepared.met)
     plan = Plan(
         title=f"undo {past.plan.title}",
         context=past.plan.context,
@@ -200,7 +200,7 @@ def _leaves(past: ChangeHistory, task: PlannedStep, image: Any) -> bool:
 
 def _build_notes(past: ChangeHistory, tasks: Sequence[PlannedStep]) -> tuple[str, ...]:
     return tuple(
-        f"the {task.step.aspect} of {task.step.subject} is left alone: somebody else changed it during the change"
+        f"the {task.step.aspect} of {task.step.subject} is not changed: another process changed it during the change"
         for task in tasks
         if past.outcomes.get(task.number) is Outcome.FOREIGN
     )

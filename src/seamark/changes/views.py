@@ -53,10 +53,17 @@ def build_plan_view(
     drifts: Sequence[Drift] = (),
     survey: Sequence[ClusterSurvey] = (),
     is_complete: bool = False,
+    is_preview: bool = False,
 ) -> View[Effect]:
     """Build the view of a plan with its effects; for a plan from a spec also with its drift and what was examined.
 
-    Text in the wide format shows everything that the plan does. With `is_complete`, text in any format does.
+    Args:
+        plan: The plan.
+        effects: What its actions do, in the order of the text.
+        drifts: What was changed without seamark since the spec was applied.
+        survey: The Connect clusters that were read, and how many connectors each has.
+        is_complete: Whether text in any format shows everything that the plan does, as the wide format does.
+        is_preview: Whether the command ends here, so that the text can end with "No changes were made."
     """
     more = {"drift": [_build_drift(drift) for drift in drifts], "clusters": [_build_survey(found) for found in survey]}
     return View(
@@ -64,7 +71,12 @@ def build_plan_view(
         effects,
         body=lambda: {**_build_plan_body(plan), "effects": _build_items(effects), **(more if plan.spec else {})},
         lines=lambda screen: _build_lines(
-            plan, effects, replace(screen, wide=screen.wide or is_complete), drifts=drifts, survey=survey
+            plan,
+            effects,
+            replace(screen, wide=screen.wide or is_complete),
+            drifts=drifts,
+            survey=survey,
+            is_preview=is_preview,
         ),
     )
 
@@ -129,8 +141,9 @@ def _build_lines(
     *,
     drifts: Sequence[Drift],
     survey: Sequence[ClusterSurvey],
+    is_preview: bool,
 ) -> list[Line]:
-    lines = [_build_head(plan, survey), *([line(f"  takes back change {plan.undoes}")] if plan.undoes else [])]
+    lines = [_build_head(plan, survey), *([line(f"  undoes change {plan.undoes}")] if plan.undoes else [])]
     subjects = [*(effect.subject for effect in effects), *(drift.subject for drift in drifts)]
     width = max(map(len, subjects), default=0)
     for drift in drifts:
@@ -143,7 +156,7 @@ def _build_lines(
     if plan.is_empty:
         return [*lines, line("No changes. Everything is as it should be.")]
     summary = _build_summary(effects, is_whole=bool(plan.spec) and not plan.undoes)
-    return [*lines, line(summary), line(Span(_build_legend(effects), Style.MUTED))]
+    return [*lines, *_build_legend(effects), line(f"{summary} No changes were made." if is_preview else summary)]
 
 
 def _build_head(plan: Plan, survey: Sequence[ClusterSurvey]) -> Line:
@@ -189,13 +202,13 @@ def _build_drift_lines(drift: Drift, *, width: int, screen: Screen) -> list[Line
 def _render_drift(field: DriftField) -> str:
     if field.is_sensitive:
         return f"{MASK} changed"
-    shown = f"{_quote(field.applied, absent='(not set)')} → {_quote(field.live, absent='(taken out)')}"
+    shown = f"{_quote(field.applied, absent='(not set)')} → {_quote(field.live, absent='(removed)')}"
     if field.wanted == field.live:
-        return f"{shown}, as the spec says now"
+        return f"{shown}, as the spec has it now"
     if field.wanted is None:
-        return f"{shown}; apply would take it out"
-    back = " back" if field.wanted == field.applied else ""
-    return f'{shown}; apply would put "{field.wanted}"{back}'
+        return f"{shown}; apply would remove it"
+    verb = "restore" if field.wanted == field.applied else "set"
+    return f'{shown}; apply would {verb} "{field.wanted}"'
 
 
 def _build_effect(effect: Effect, *, width: int, screen: Screen, is_large: bool) -> list[Line]:
@@ -222,7 +235,7 @@ def render_field(field: FieldChange) -> str:
     if field.is_sensitive:
         return f"{MASK} {'added' if field.before is None else 'removed' if field.after is None else 'changed'}"
     note = f", {field.note}" if field.note else ""
-    return f"{_quote(field.before, absent='(not set)')} → {_quote(field.after, absent='(taken out)')}{note}"
+    return f"{_quote(field.before, absent='(not set)')} → {_quote(field.after, absent='(removed)')}{note}"
 
 
 def _quote(value: str | None, *, absent: str) -> str:
@@ -239,12 +252,15 @@ def _build_summary(effects: Sequence[Effect], *, is_whole: bool) -> str:
     moved = (
         f" {bound}{render_count(tasks, 'task')} start{'s' if tasks == 1 else ''} or restart{'s' if tasks == 1 else ''}."
     )
-    return f"Plan: {', '.join(counts)}.{moved if tasks else ''} Nothing was changed yet."
+    return f"Plan: {', '.join(counts)}.{moved if tasks else ''}"
 
 
-def _build_legend(effects: Sequence[Effect]) -> str:
+def _build_legend(effects: Sequence[Effect]) -> list[Line]:
+    """Build the line that explains the signs, if there are several: a single one is explained by the summary."""
     used = [sign for sign in ChangeKind if any(effect.sign is sign for effect in effects)]
-    return "  ".join(f"{sign} {_WORDS[sign]}" for sign in used)
+    if len(used) == 1:
+        return []
+    return [line(Span("  ".join(f"{sign} {_WORDS[sign]}" for sign in used), Style.MUTED))]
 
 
 _OUTCOMES = {
@@ -284,7 +300,7 @@ def build_change_view(result: ChangeResult, *, seconds: float) -> View[StepResul
 
 
 def build_step_line(step: StepResult) -> Line:
-    """Build the line of one finished step: `✓ pause connector/game/a: its tasks stay and wait`."""
+    """Build the line of one finished step: `✓ pause connector/game/a: its tasks stay assigned`."""
     symbol, style = _OUTCOMES[step.outcome]
     words = "" if step.outcome is Outcome.DONE else f": {step.outcome}"
     if step.note:
@@ -307,7 +323,7 @@ def build_result_line(result: ChangeResult, *, seconds: float) -> Line:
         return line(Span("▲", Style.WARN), f" Change {result.change} partly done {took}: {of}.{undo}")
     if result.ending is None:
         return line(Span("?", Style.WARN), f" Change {result.change} is still open.")
-    return line(Span("✗", Style.BAD), f" Change {result.change} failed {took}; nothing was changed.")
+    return line(Span("✗", Style.BAD), f" Change {result.change} failed {took}; no changes were made.")
 
 
 def _build_result_body(result: ChangeResult, seconds: float) -> dict[str, Any]:

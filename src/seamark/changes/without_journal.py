@@ -126,20 +126,22 @@ class WithoutJournal:
             walk.record(task, Outcome.NOTHING_TO_DO, intent=intent)
             return None
         if self._spool is None:
-            raise JournalError("there is no spool to write its intent to")
+            raise JournalError("there is no spool file for its intent")
         if not walk.allows(task, intent):
-            raise JournalError("somebody else changed it")
+            raise JournalError("another process changed it")
         if walk.find_undecided(task):
             # An outcome that is read now can't be written to the journal, and after the owner has started it can't be
             # determined.
-            raise JournalError("not before the journal has the outcome of the write of its offsets, which is unknown")
+            raise JournalError(
+                "the outcome of the write of its offsets is unknown, and the journal must record it first"
+            )
         record = {"kind": step.kind, "subject": step.subject, "words": step.describe(), "by": by} | intent.to_dict()
         file = self._spool.write(change, task.number, record)
         now = self._world.clock.now()
         if now - began_at > self._timing.begin_seconds or now - failed_at > self._timing.in_flight_seconds:
             # Without a journal, this process can't learn that it was taken over. So it only acts while little time has
             # passed.
-            raise DeadlineError(f"too much time has passed; nothing was sent, whatever {file} says")
+            raise DeadlineError(f"too much time has passed; nothing was sent, although {file} exists")
         deadline = Deadline(now + self._timing.send_seconds, self._world.clock.now)
         self._act(task, intent, deadline=deadline, unsure=walk.is_unsure(task))
         walk.record(task, Outcome.DONE, intent=intent)
@@ -163,11 +165,11 @@ def _build_error(
 ) -> JournalError:
     words = [failure.message]
     if done:
-        words.append(f"done without it: {'; '.join(done)}")
+        words.append(f"done without the journal: {'; '.join(done)}")
     if left:
-        words.append(f"NOT done: {'; '.join(left)}")
-    hint = f"when the journal can be written again: seamark journal resume {change}"
+        words.append(f"not done: {'; '.join(left)}")
+    hint = f"once the journal can be written again: seamark journal resume {change}"
     if files:
-        hint += f"; what was done without it is in {', '.join(files)}"
+        hint += f"; steps done without the journal are recorded in {', '.join(files)}"
     context = failure.context | {"change": change} | ({"spool": ", ".join(files)} if files else {})
     return JournalError(". ".join(words), cause=failure.cause, hint=hint, context=context)

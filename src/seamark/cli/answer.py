@@ -71,9 +71,7 @@ def pick_named(items: Sequence[T], names: Sequence[str]) -> tuple[T, ...]:
 def add_missing(answer: Answer, known: Collection[str], names: Sequence[str], *, noun: str) -> Answer:
     """Add an error for each plain name that does not exist: it is probably misspelled."""
     absent = tuple(
-        NotFoundError(
-            f"there is no {noun} {name}", hint=f"seamark {noun}s list shows all of them", context={noun: name}
-        )
+        NotFoundError(f"{noun} {name} does not exist", hint=f"run: seamark {noun}s list", context={noun: name})
         for name in names
         if name not in known and not _GLOB & set(name)
     )

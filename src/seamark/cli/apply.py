@@ -10,10 +10,11 @@ import click
 
 from seamark.cli.answer import Answer, choose_exit_code
 from seamark.cli.complete import complete_clusters, complete_connectors
-from seamark.cli.confirm import ChangeOptions, change_command, change_options, confirm_and_apply
-from seamark.cli.options import global_options, option, pass_session
+from seamark.cli.confirm import ChangeOptions, change_command, change_options, confirm_and_apply, report_unchanged
+from seamark.cli.options import Number, global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.spec_options import RunOptions, SpecOptions, plan_spec, run_options, spec_options
+from seamark.cli.tree import command
 from seamark.errors import PartialError, UsageError
 from seamark.specs.views import build_pull_view
 
@@ -22,18 +23,31 @@ if TYPE_CHECKING:
     from seamark.fleet import Fleet
 
 
-@click.command("apply")
+@command(
+    "apply",
+    examples=[
+        "seamark apply -f config --dry-run",
+        "seamark apply -f config --yes",
+        "seamark apply plan.json",
+    ],
+)
 @spec_options(required=False, metavar="PLANFILE|[NAME|GLOB]...")
-@option("--prune", is_flag=True, help="With -f: delete everything in its clusters that the spec does not name.")
+@option("--prune", is_flag=True, help="With -f: delete connectors that the spec doesn't define.")
 @run_options
-@option("--canary", type=click.IntRange(min=0), default=0, metavar="N", help="Change N alone; go on if they run.")
-@option("--max-failures", type=click.IntRange(min=0), metavar="N", help="Begin no other after more failures than N.")
-@option("--max-changes", type=click.IntRange(min=0), metavar="N", help="Refuse a plan with more changes than N.")
+@option(
+    "--canary",
+    type=Number(minimum=0),
+    default=0,
+    metavar="N",
+    help="Change N connectors first; continue if they run.",
+)
+@option("--max-failures", type=Number(minimum=0), metavar="N", help="Stop after more than N failures.")
+@option("--max-changes", type=Number(minimum=0), metavar="N", help="Refuse a plan with more than N changes.")
 @option(
     "--expect",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="With -f: refuse unless the plan equals the one saved in FILE.",
+    help="With -f: refuse unless the plan equals the one in FILE.",
 )
 @change_options
 @global_options
@@ -50,11 +64,10 @@ def apply(
     expect: Path | None,
     how: ChangeOptions,
 ) -> None:
-    """Make what runs as the files say, or apply a saved plan.
+    """Apply spec files or a saved plan.
 
-    With -f the plan is made, shown and applied; names and globs choose connectors of the files.
-    Without it, PLANFILE is a plan that --out saved: it ends with 5 when something that it changes
-    has moved since.
+    With -f, seamark plans, shows and applies the changes; names and globs choose connectors of the files. Without -f,
+    PLANFILE is a plan that --out saved; it is refused with exit code 5 if a resource has changed since.
     """
     with session.fleet() as fleet:
         make = plan_spec if what.file else _review
@@ -76,39 +89,49 @@ def _compare(what: SpecOptions, planned: PlannedChange, path: Path) -> None:
 
 def _review(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool) -> PlannedChange:
     if len(what.names) != 1:
-        raise UsageError("what shall be applied?", hint="give the files with -f PATH, or one plan that --out saved")
+        raise UsageError("nothing to apply", hint="pass spec files with -f PATH, or one saved plan")
     if prune or what.adopt or what.allow_python:
         raise UsageError(
-            "a saved plan is applied as it is", hint="give --prune, --adopt and --allow-python to seamark plan"
+            "a saved plan can't be changed", hint="pass --prune, --adopt and --allow-python to seamark plan"
         )
     from seamark.fleet.changes import read_saved_plan  # noqa: PLC0415
 
     return fleet.review(read_saved_plan(Path(what.names[0])), validate=not trial.no_validate)
 
 
-@click.command("destroy")
+@command("destroy", examples=["seamark destroy -f config --dry-run"])
 @spec_options()
 @change_command
 def destroy(fleet: Fleet, *, what: SpecOptions) -> PlannedChange:
-    """Delete the connectors that the files name; their offsets and groups stay."""
+    """Delete the connectors of spec files.
+
+    Their offsets and groups stay.
+    """
     return fleet.destroy(what.file, names=what.names, adopt=what.adopt, allow_python=what.allow_python)
 
 
 _CHANGES_PRESENT = 2
 
 
-@click.command("plan")
+@command(
+    "plan",
+    examples=[
+        "seamark plan -f config",
+        "seamark plan -f config --out plan.json",
+        "seamark plan -f config --offline",
+    ],
+)
 @spec_options()
-@option("--prune", is_flag=True, help="Delete everything in its clusters that the spec does not name.")
+@option("--prune", is_flag=True, help="Delete connectors that the spec doesn't define.")
 @option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Save the plan for seamark apply.",
+    help="Save the plan for `seamark apply`.",
 )
-@option("--detailed-exitcode", is_flag=True, help="End with 2 where there is something to do.")
+@option("--detailed-exitcode", is_flag=True, help="End with exit code 2 if there are changes.")
 @run_options
-@option("--offline", is_flag=True, help="Load and check the files, and ask no server.")
+@option("--offline", is_flag=True, help="Check the files without servers.")
 @global_options
 @pass_session
 def plan(
@@ -121,10 +144,10 @@ def plan(
     detailed_exitcode: bool,
     offline: bool,
 ) -> None:
-    """Show the way from what runs to what the files say; nothing is changed."""
+    """Preview the changes spec files require."""
     if offline:
         if prune or out is not None or detailed_exitcode:
-            raise UsageError("--offline compares with nothing", hint="leave --prune, --out and --detailed-exitcode out")
+            raise UsageError("--offline makes no plan", hint="omit --prune, --out and --detailed-exitcode")
         _show_desired(session, what)
         return
     with session.fleet() as fleet:
@@ -145,11 +168,10 @@ def _show_desired(session: Session, what: SpecOptions) -> None:
 _FOLDER = "config"
 
 
-@click.command
+@command(examples=["seamark pull --dry-run", "seamark pull log-guild --dir config"])
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_connectors)
 @option(
-    "-f",
-    "--file",
+    "--dir",
     "folder",
     type=click.Path(path_type=Path),
     default=_FOLDER,
@@ -157,20 +179,18 @@ _FOLDER = "config"
     metavar="DIR",
     help="The folder of spec files to write.",
 )
-@option(
-    "--cluster", metavar="NAME", shell_complete=complete_clusters, help="Only the connectors of this Connect cluster."
-)
-@option("--dry-run", is_flag=True, help="Show every changed line and write nothing.")
-@option("--allow-python", is_flag=True, help="Run spec programs in the folder, to know what they define.")
+@option("--cluster", metavar="NAME", shell_complete=complete_clusters, help="Only connectors of this Connect cluster.")
+@option("--dry-run", is_flag=True, help="Show the changed lines without writing them.")
+@option("--allow-python", is_flag=True, help="Run spec programs in the folder.")
 @global_options
 @pass_session
 def pull(
     session: Session, *, names: tuple[str, ...], folder: Path, cluster: str | None, dry_run: bool, allow_python: bool
 ) -> None:
-    """Write what runs into spec files.
+    """Write running connectors to spec files.
 
-    A connector that no file defines gets a file of its own; in other files only the values that differ are changed.
-    Secrets are never written: a reference stands for each.
+    A connector that no file defines gets a file of its own; in other files only values that differ are changed. Secrets
+    are written as references only.
     """
     from seamark.specs.pull import apply_pull, read_pull  # noqa: PLC0415
 
@@ -184,3 +204,5 @@ def pull(
     if not dry_run:
         apply_pull(found)
     session.show(Answer(build_pull_view(found, with_diff=dry_run), errors, code))
+    if dry_run:
+        report_unchanged(session)

@@ -16,6 +16,7 @@ from click.shell_completion import get_completion_class
 from seamark.cli.main import COMPLETE_VAR
 from seamark.cli.options import pass_session
 from seamark.cli.session import Session
+from seamark.cli.tree import command
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _build_completer(read: Callable[[Fleet, str | None], Iterable[str]]) -> Comp
 # A connector is offered as NAME and as CLUSTER/NAME, a plugin by its class and by the last part of it.
 complete_connectors = _build_completer(
     lambda fleet, cluster: (
-        name for found in fleet.connectors.all(cluster=cluster).items for name in (found.name, found.owner)
+        name for found in fleet.connectors.list(cluster=cluster).items for name in (found.name, found.owner)
     )
 )
 complete_plugins = _build_completer(
@@ -71,15 +72,15 @@ complete_plugins = _build_completer(
     )
 )
 complete_loggers = _build_completer(
-    lambda fleet, cluster: (found.name for found in fleet.loggers.all(cluster=cluster).items)
+    lambda fleet, cluster: (found.name for found in fleet.loggers.list(cluster=cluster).items)
 )
 # No server is read for these two.
 complete_clusters = _build_completer(lambda fleet, _: fleet.context.connect)
 complete_workers = _build_completer(
     lambda fleet, _: (url for settings in fleet.context.connect.values() for url in settings.urls)
 )
-complete_topics = _build_completer(lambda fleet, _: (topic.name for topic in fleet.topics.all().items))
-complete_groups = _build_completer(lambda fleet, _: (group.name for group in fleet.groups.all().items))
+complete_topics = _build_completer(lambda fleet, _: (topic.name for topic in fleet.topics.list().items))
+complete_groups = _build_completer(lambda fleet, _: (group.name for group in fleet.groups.list().items))
 complete_changes = _build_completer(lambda fleet, _: (head.change for head in fleet.journal.list(limit=_MOST_CHANGES)))
 complete_open_changes = _build_completer(
     lambda fleet, _: (head.change for head in fleet.journal.list(limit=_MOST_CHANGES, only_open=True))
@@ -100,11 +101,11 @@ def _offer(read: Callable[[], list[str]], incomplete: str) -> list[str]:
     return sorted({name for name in found if name.startswith(incomplete) and name.isprintable() and " " not in name})
 
 
-@click.command
+@command(examples=['eval "$(seamark completion bash)"', "seamark completion fish > seamark.fish"])
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @pass_session
 def completion(session: Session, shell: str) -> None:
-    """Write the completion script of a shell.
+    """Print the completion script of a shell.
 
     \b
     bash:  eval "$(seamark completion bash)"     in ~/.bashrc
@@ -113,7 +114,7 @@ def completion(session: Session, shell: str) -> None:
     """  # noqa: D301 - Click keeps the lines of a paragraph that begins with a backspace, not with a backslash
     script = get_completion_class(shell)
     if script is None:
-        raise UsageError(f"there is no completion for {shell}")
+        raise UsageError(f"completion is not available for {shell}")
     root = click.get_current_context().find_root().command
     source = script(root, {}, "seamark", COMPLETE_VAR)
     # Not `.source()`: for bash, that starts a bash to ask for its version.

@@ -46,18 +46,20 @@ def _keep_name(ctx: click.Context, param: click.Parameter, value: str | None) ->
 
 # `--yes`, which the command gets, and `--confirm NAME`, which the session stores.
 consent_options = build_options(
-    option("-y", "--yes", is_flag=True, help="Don't ask. A protected context needs --confirm instead."),
+    option("-y", "--yes", is_flag=True, help="Don't ask. A protected context needs --confirm."),
     option(
         "--confirm",
         metavar="NAME",
         expose_value=False,
         callback=_keep_name,
-        help="Confirm with the name that seamark would ask for: the resource, or the context for several.",
+        help="Confirm with the name of the resource, or the context.",
     ),
 )
 
 
-def confirm(session: Session, *, yes: bool, word: str = "yes", what: str = "go on", is_protected: bool = False) -> str:
+def confirm(
+    session: Session, *, yes: bool, word: str = "yes", what: str = "continue", is_protected: bool = False
+) -> str:
     """Return the word that was typed or passed with `--confirm`; "" if `--yes` is enough.
 
     If the context is protected, `--yes` is not enough: the most likely mistake of a script is the wrong context.
@@ -76,9 +78,9 @@ def confirm(session: Session, *, yes: bool, word: str = "yes", what: str = "go o
     if yes and not is_protected:
         return ""
     if yes or session.no_input or not session.stdin.isatty():
-        reason = "standard input is no terminal"
+        reason = "standard input is not a terminal"
         if yes or session.no_input:
-            reason = "the context is protected, so that --yes is not enough" if yes else "--no-input is set"
+            reason = "the context is protected and needs --confirm" if yes else "--no-input is set"
         option_name = f"--confirm {escape(word)}" if is_protected else "--yes"
         raise UsageError(
             f"this needs a typed answer, and {reason}", hint=f"review the plan with --dry-run, then pass {option_name}"
@@ -88,11 +90,11 @@ def confirm(session: Session, *, yes: bool, word: str = "yes", what: str = "go o
     session.err.flush()
     answer = session.stdin.readline().strip()
     if answer != word:
-        raise InterruptedRunError("not confirmed; nothing was changed")
+        raise InterruptedRunError("not confirmed; no changes were made")
     return word
 
 
-def confirm_by_name(session: Session, fleet: Fleet, name: str, *, yes: bool, what: str = "go on") -> str:
+def confirm_by_name(session: Session, fleet: Fleet, name: str, *, yes: bool, what: str = "continue") -> str:
     """Confirm with `name` if the context is protected, with "yes" otherwise."""
     is_protected = fleet.context.protected
     return confirm(session, yes=yes, word=name if is_protected else "yes", what=what, is_protected=is_protected)
@@ -108,7 +110,7 @@ class StepLines:
     def opened(self, change: str, *, steps: int) -> None:
         """Report that the change has its ID and its locks."""
         self.change = change
-        self._write(line(Span(f"Change {change}", Style.STRONG), f", {steps} step{'' if steps == 1 else 's'}"))
+        self._write(line(Span(f"Change {change}", Style.STRONG), f", {steps:,} step{'' if steps == 1 else 's'}"))
 
     def begun(self, number: int, words: str) -> None:
         """Do nothing: a step's line is written when it has ended."""
@@ -142,12 +144,12 @@ class ChangeOptions:
 
 change_options = build_options(
     consent_options,
-    option("--dry-run", is_flag=True, help="Show the plan and change nothing."),
+    option("--dry-run", is_flag=True, help="Show the plan without applying it."),
     option(
         "--out",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Save the plan for seamark apply, and change nothing.",
+        help="Save the plan for `seamark apply`.",
     ),
     into="how",
     build=ChangeOptions,
@@ -169,11 +171,11 @@ def confirm_and_apply(
     session: Session, fleet: Fleet, planned: PlannedChange, how: ChangeOptions, *, pace: Pace | None = None
 ) -> None:
     """Show, confirm and apply a plan."""
-    only_shown = how.dry_run or how.out is not None or planned.is_empty
-    show_plan(session, planned, is_data=only_shown)
+    is_preview = how.dry_run or how.out is not None or planned.is_empty
+    show_plan(session, planned, is_preview=is_preview)
     if how.out is not None:
         _save(session, fleet, planned, how.out)
-    if only_shown:
+    if is_preview:
         return
     word = confirm_plan(session, fleet, planned, yes=how.yes)
     run_change(session, lambda progress: fleet.apply(planned, progress, pace=pace, confirm=word))
@@ -205,8 +207,8 @@ def run_change(session: Session, act: Callable[[StepLines], ChangeResult], *, ch
         if not progress.change:
             raise
         raise InterruptedRunError(
-            f"interrupted in the midst of change {progress.change}",
-            cause=f"seamark journal show {progress.change} says where it stands",
+            f"change {progress.change} was interrupted",
+            cause=f"it is incomplete and holds its locks; seamark journal show {progress.change} lists its steps",
             hint=build_way_out(progress.change),
             context={"change": progress.change},
         ) from None
@@ -230,7 +232,7 @@ def confirm_plan(session: Session, fleet: Fleet, planned: PlannedChange, *, yes:
 
 def build_way_out(change: str) -> str:
     """Return the two commands for an open change."""
-    return f"nothing is lost: seamark journal resume {change} finishes it, seamark journal undo {change} puts it back"
+    return f"finish it: seamark journal resume {change}; or undo it: seamark journal undo {change}"
 
 
 def build_errors(result: ChangeResult) -> tuple[tuple[SeamarkError, ...], int]:
@@ -255,9 +257,9 @@ def _build_open(result: ChangeResult) -> UnknownOutcomeError:
     unreadable = [step.error for step in unsettled if isinstance(step.error, UnreadableOutcomeError)]
     said += [error.cause for error in (*undecidable, *unreadable)]
     # A connector that stays stopped must be reported explicitly.
-    said += [f"left: {', '.join(result.left)}"] if result.left else []
+    said += [f"not started: {', '.join(result.left)}"] if result.left else []
     return UnknownOutcomeError(
-        f"change {result.change} is open: it is not known how it ended",
+        f"change {result.change} is open: the outcome of a step is unknown",
         cause="; ".join(said),
         hint=_build_next(result.change, is_undecidable=bool(undecidable), is_unreadable=bool(unreadable)),
         context={"change": result.change},
@@ -269,7 +271,7 @@ def _build_next(change: str, *, is_undecidable: bool, is_unreadable: bool) -> st
         return _build_decision(change)
     if is_unreadable:
         return (
-            f"when the offsets can be read again, run: seamark journal resume {change}; "
+            f"when the offsets are readable, run: seamark journal resume {change}; "
             "until then the connector stays stopped"
         )
     return build_way_out(change)
@@ -278,37 +280,43 @@ def _build_next(change: str, *, is_undecidable: bool, is_unreadable: bool) -> st
 def _build_decision(change: str) -> str:
     """Return the commands for a change that `resume` can never finish."""
     return (
-        "compare the connector's output with what the change was to do; "
-        f"seamark journal unlock {change} --id NONCE --force closes it (NONCE: seamark journal show {change}), "
-        f"seamark journal undo {change} then puts it back"
+        "compare the connector's output with the plan of the change, then close it: "
+        f"seamark journal unlock {change} --holder NONCE --force (NONCE: seamark journal show {change}); "
+        f"to undo it afterwards: seamark journal undo {change}"
     )
 
 
 def _build_interrupted(result: ChangeResult) -> InterruptedRunError:
     left = "; ".join(result.left)
     return InterruptedRunError(
-        f"stopped by Ctrl-C; {len(result.left)} of {len(result.steps) + len(result.left)} steps were not begun",
-        cause=f"left: {left}" if left else "",
-        hint=f"what was done can be put back: seamark journal undo {result.change}" if result.steps else "",
+        f"stopped by Ctrl-C; {len(result.left):,} of {len(result.steps) + len(result.left):,} steps were not started",
+        cause=f"not started: {left}" if left else "",
+        hint=f"undo the completed steps: seamark journal undo {result.change}" if result.steps else "",
         context={"change": result.change},
     )
 
 
-def show_plan(session: Session, planned: PlannedChange, *, is_data: bool) -> None:
-    """Show the plan: as the result if nothing else follows, or to the terminal beside a document."""
-    view = planned.build_view()
-    if is_data or session.output.is_text:
+def show_plan(session: Session, planned: PlannedChange, *, is_preview: bool) -> None:
+    """Show the plan: as the result if the command ends here, or to the terminal beside a document."""
+    view = planned.build_view(is_preview=is_preview)
+    if is_preview or session.output.is_text:
         session.reporter.show(view)
     elif not session.quiet:
         session.err.write(render_view(view, OutputFormat.TABLE))
         session.err.flush()
 
 
+def report_unchanged(session: Session) -> None:
+    """Report the end of a dry run whose view has no sentence for it. Documents for programs are written alone."""
+    if session.output.is_text:
+        session.reporter.note("No changes were made.")
+
+
 def _save(session: Session, fleet: Fleet, planned: PlannedChange, path: Path) -> None:
     from seamark.changes.plan import find_hidden  # noqa: PLC0415
 
     if (problem := fleet.save(planned, path)) is None:
-        session.reporter.note(f"the plan is in {path}; apply it: seamark apply {path}")
+        session.reporter.note(f"plan saved to {path}; apply it: seamark apply {path}")
     else:
         session.reporter.note(
             f"the plan in {path} is a proposal, because it can't be registered in the journal ({problem.message}); "

@@ -104,7 +104,7 @@ def connect_offsets(
     mode = ProgramMode(exports, imports, undo, resume)
     mode.check(connectors=connectors, from_beginning=from_beginning, dry_run=dry_run)
     if config is None:
-        raise UsageError("--config is needed", cause="the worker's properties say where the offsets are")
+        raise UsageError("--config is required", cause="the worker's properties define where offsets are stored")
     if exports:
         _export(run, config, connectors=_parse_names(connectors), from_beginning=from_beginning, file=file)
     else:
@@ -142,7 +142,7 @@ def _parse_names(text: str | None) -> list[str]:
         return []
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise UsageError("--connectors has an empty name", hint="as in --connectors=orders,customers")
+        raise UsageError("--connectors has an empty name", hint="such as --connectors=orders,customers")
     return names
 
 
@@ -265,7 +265,7 @@ def import_offsets(errand: ConnectOffsetsRequest, file: Path | None) -> None:
     name = "standard input" if file is None else str(file)
     wanted = read_wanted(_read(session, file), name=name)
     with errand.fleet() as fleet:
-        found = fleet.imports.plan(wanted.offsets)
+        found = fleet.connect_offsets.plan(wanted.offsets)
         lines = "".join(f"{pair.describe()}\n" for pair in found.pairs)
         if errand.dry_run:
             session.out.write(lines)
@@ -292,7 +292,7 @@ def undo_import(errand: ConnectOffsetsRequest, change: str) -> None:
             fleet.journal.unlock(change, nonce=None, progress=StepLines(errand.session))
         planned = fleet.undo(change)
         if errand.dry_run:
-            errand.session.reporter.show(planned.build_view())
+            errand.session.reporter.show(planned.build_view(is_preview=True))
             return
         _tell(errand, fleet.apply(planned, StepLines(errand.session)))
 

@@ -1,4 +1,4 @@
-"""`seamark connectors create|change`."""
+"""`seamark connectors create|update|pause|resume|stop|restart|delete|rename`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from seamark.cli.confirm import ChangeOptions, change_command, change_options, c
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.selection import Targets, target_options
 from seamark.cli.session import Session
+from seamark.cli.tree import command
 from seamark.core.secrets import is_reference, is_sensitive, mask_text
 from seamark.errors import UsageError
 
@@ -50,10 +51,10 @@ def read_connector_file(session: Session, place: str) -> ConnectorFile:
         return ConnectorFile("", _settle(body, folder))
     unknown = sorted(body.keys() - {"name", "config", "initial_state"})
     if unknown:
-        raise UsageError(f"{place} has keys that Connect does not take: {', '.join(unknown)}", hint=_HOW)
+        raise UsageError(f"{place} has keys that Connect does not accept: {', '.join(unknown)}", hint=_HOW)
     name, state = body.get("name", ""), body.get("initial_state", "")
     if not isinstance(name, str) or not isinstance(state, str):
-        raise UsageError(f"name and initial_state in {place} must be texts", hint=_HOW)
+        raise UsageError(f"name and initial_state in {place} must be strings", hint=_HOW)
     return ConnectorFile(name, _settle(body["config"], folder), state)
 
 
@@ -75,7 +76,7 @@ def _read_text(path: Path) -> str:
             return file.read(_LARGEST_BYTES + 1)
     except OSError as error:
         cause = error.strerror or type(error).__name__
-        raise UsageError(f"{path} can't be read", cause=cause, hint="give the path of a JSON file, or -") from None
+        raise UsageError(f"{path} can't be read", cause=cause, hint="pass the path of a JSON file, or -") from None
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not text in UTF-8", hint=_HOW) from None
 
@@ -94,7 +95,7 @@ def _parse(text: str, *, place: str) -> dict[str, Any]:
     if not problem and not isinstance(body, dict):
         problem = "it is not a JSON object"
     if problem:
-        raise UsageError(f"{place} is not a connector's file", cause=problem, hint=_HOW)
+        raise UsageError(f"{place} is not a valid connector file", cause=problem, hint=_HOW)
     found: dict[str, Any] = body
     return found
 
@@ -107,7 +108,7 @@ def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise _TwiceError(f"the key {key} stands twice")
+            raise _TwiceError(f"duplicate key {key}")
         found[key] = value
     return found
 
@@ -115,26 +116,34 @@ def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _STATES = ("running", "paused", "stopped")
 
 
-@click.command("create")
-@option("-f", "--file", "file", required=True, metavar="FILE", help="The connector as JSON, as Connect takes it; or -.")
-@option("--name", metavar="NAME", help="Its name, where the file holds the config alone.")
+@command(
+    "create",
+    examples=[
+        "seamark connectors create -f log-guild.json --dry-run",
+        "seamark connectors create -f log-guild.json --initial-state stopped",
+    ],
+)
+@option(
+    "-f", "--file", "file", required=True, metavar="FILE", help="The connector in Connect's JSON; - is standard input."
+)
+@option("--name", metavar="NAME", help="Its name, if the file has the config only.")
 @option(
     "--cluster",
     metavar="NAME",
-    help="The Connect cluster, where the context has several.",
+    help="The Connect cluster, if the context has several.",
     shell_complete=complete_clusters,
 )
 @option(
-    "--state",
+    "--initial-state",
     type=click.Choice(_STATES, case_sensitive=False),
     metavar="STATE",
-    help=f"How it begins: {', '.join(_STATES)}. All but running need Connect 3.7.",
+    help=f"Initial state: {', '.join(_STATES)}. Default: running.",
 )
 @option(
     "--offsets",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Begin where this export says: it runs only when its offsets are written and verified.",
+    help="Start from the offsets of this export.",
 )
 @change_options
 @global_options
@@ -145,31 +154,41 @@ def create(
     file: str,
     name: str | None,
     cluster: str | None,
-    state: str | None,
+    initial_state: str | None,
     offsets: Path | None,
     how: ChangeOptions,
 ) -> None:
-    """Create a connector, and say which positions of that name exist already."""
+    """Create a connector.
+
+    The plan lists offsets that exist for its name. A paused or stopped initial state needs Connect 3.7. With --offsets
+    the connector starts after its offsets are written and verified.
+    """
     found = read_connector_file(session, file)
     own = found.name or str(found.config.get("name", ""))
     chosen = _agree(own, name, what="name")
     if not chosen:
-        raise UsageError(f"{file} does not name the connector", hint="give --name NAME")
-    begins = _agree(found.state.upper(), state.upper() if state else None, what="state") or "RUNNING"
+        raise UsageError(f"{file} has no connector name", hint="pass --name NAME")
+    begins = _agree(found.state.upper(), initial_state.upper() if initial_state else None, what="state") or "RUNNING"
     with session.fleet() as fleet:
         planned = fleet.connectors.create(chosen, found.config, cluster=cluster, state=begins, offsets=offsets)
         confirm_and_apply(session, fleet, planned, how)
 
 
-@click.command("change")
+@command(
+    "update",
+    examples=[
+        "seamark connectors update log-guild --set tasks.max=4 --dry-run",
+        "seamark connectors update log-guild -f log-guild.json",
+    ],
+)
 @click.argument("name", shell_complete=complete_connectors)
-@option("-f", "--file", "file", metavar="FILE", help="The whole new config as JSON, as Connect takes it; or -.")
-@option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change one key; repeat for more.")
-@option("--unset", multiple=True, metavar="KEY", help="Take one key out; repeat for more.")
+@option("-f", "--file", "file", metavar="FILE", help="The whole config in Connect's JSON; - is standard input.")
+@option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a key; repeatable.")
+@option("--unset", multiple=True, metavar="KEY", help="Remove a key; repeatable.")
 @change_options
 @global_options
 @pass_session
-def change(
+def update(
     session: Session,
     *,
     name: str,
@@ -178,18 +197,18 @@ def change(
     unset: tuple[str, ...],
     how: ChangeOptions,
 ) -> None:
-    """Change the config of a connector, which restarts it."""
+    """Change the config of a connector and restart it."""
     if bool(file) == bool(settings or unset):
-        raise UsageError("what shall be changed?", hint="give a file with -f, or --set KEY=VALUE and --unset KEY")
+        raise UsageError("nothing to change", hint="pass a file with -f, or --set KEY=VALUE and --unset KEY")
     changes = {} if file else build_changes(settings, unset)
     found = read_connector_file(session, file) if file else None
     with session.fleet() as fleet:
-        connector = fleet.connectors.one(name)
+        connector = fleet.connectors.get(name)
         if found is None:
             confirm_and_apply(session, fleet, fleet.connectors.set(connector, changes), how)
             return
         _agree(found.name, connector.name, what="name")
-        confirm_and_apply(session, fleet, fleet.connectors.change(connector, found.config), how)
+        confirm_and_apply(session, fleet, fleet.connectors.update(connector, found.config), how)
 
 
 def build_changes(settings: Iterable[str], unset: Iterable[str]) -> dict[str, str | None]:
@@ -200,74 +219,89 @@ def build_changes(settings: Iterable[str], unset: Iterable[str]) -> dict[str, st
         if not equals or not key:
             raise UsageError(f"{mask_text(text)!r} is not KEY=VALUE", hint="such as --set tasks.max=4")
         if is_sensitive(key) and not is_reference(value):
-            raise UsageError(f"--set does not take the secret itself: {key}", hint=f"--set {key}=secret://env/NAME")
+            raise UsageError(
+                f"{key} is a secret, and --set accepts only a reference to it",
+                hint=f"pass --set {key}=secret://env/NAME",
+            )
         changes[key] = value
     for key in unset:
         if key in changes:
-            raise UsageError(f"{key} is both set and unset", hint="decide")
+            raise UsageError(f"{key} is both set and unset", hint="pass either --set or --unset for it")
         changes[key] = None
     return changes
 
 
 def _agree(own: str, given: str | None, *, what: str) -> str:
     if own and given and own != given:
-        raise UsageError(f"the file says {what} {own}, and the command {given}", hint="leave one of them out")
+        raise UsageError(f"{what} is {own} in the file and {given} in the command", hint="pass only one of them")
     return given or own
 
 
-@click.command("pause")
+@command("pause", examples=["seamark connectors pause log-guild", "seamark connectors pause 'log-*' --dry-run"])
 @target_options
 @change_command
 def pause(fleet: Fleet, *, targets: Targets) -> PlannedChange:
-    """Let connectors wait; their tasks stay where they are."""
+    """Pause connectors.
+
+    Their tasks stay assigned and stop processing records.
+    """
     return fleet.connectors.pause(targets.find(fleet))
 
 
-@click.command("resume")
+@command("resume", examples=["seamark connectors resume log-guild"])
 @target_options
 @change_command
 def resume(fleet: Fleet, *, targets: Targets) -> PlannedChange:
-    """Let connectors run that are paused or stopped."""
+    """Resume paused or stopped connectors."""
     return fleet.connectors.resume(targets.find(fleet))
 
 
-@click.command("stop")
+@command("stop", examples=["seamark connectors stop log-guild"])
 @target_options
 @change_command
 def stop(fleet: Fleet, *, targets: Targets) -> PlannedChange:
-    """Stop connectors; their tasks end. Needs Connect 3.5."""
+    """Stop connectors.
+
+    Their tasks end. Needs Connect 3.5.
+    """
     return fleet.connectors.stop(targets.find(fleet))
 
 
-@click.command("restart")
+@command(
+    "restart", examples=["seamark connectors restart log-guild", "seamark connectors restart --state failed --yes"]
+)
 @target_options
 @change_command
 def restart(fleet: Fleet, *, targets: Targets) -> PlannedChange:
-    """Start failed connectors and failed tasks again; what runs is left alone."""
+    """Restart failed connectors and failed tasks."""
     return fleet.connectors.restart(targets.find(fleet))
 
 
-@click.command("delete")
+@command("delete", examples=["seamark connectors delete log-guild --dry-run"])
 @target_options
 @change_command
 def delete(fleet: Fleet, *, targets: Targets) -> PlannedChange:
-    """Delete connectors, and say what stays behind of them."""
+    """Delete connectors.
+
+    The plan lists the offsets and groups that stay.
+    """
     return fleet.connectors.delete(targets.find(fleet))
 
 
-@click.command("rename")
+@command("rename", examples=["seamark connectors rename log-guild log-guilds --dry-run"])
 @click.argument("old", shell_complete=complete_connectors)
 @click.argument("new")
-@option("--accept-loss", is_flag=True, help="Rename it even where its positions are not found under the new name.")
+@option("--allow-offset-loss", is_flag=True, help="Rename it even if its offsets can't be copied.")
 @change_options
 @global_options
 @pass_session
-def rename(session: Session, *, old: str, new: str, accept_loss: bool, how: ChangeOptions) -> None:
-    """Give a connector another name: NEW is created with OLD's config, then OLD is deleted.
+def rename(session: Session, *, old: str, new: str, allow_offset_loss: bool, how: ChangeOptions) -> None:
+    """Rename a connector.
 
-    From Connect 3.7 on the offsets of OLD go along. Where they can't, it is refused without --accept-loss.
+    NEW is created with the config of OLD, then OLD is deleted. Since Connect 3.7 the offsets of OLD are copied. If that
+    isn't possible, the plan is refused without --allow-offset-loss.
     """
     with session.fleet() as fleet:
         # With --dry-run nothing is lost: the plan itself states what would be.
-        planned = fleet.connectors.rename(old, new, accept_loss=accept_loss or how.dry_run)
+        planned = fleet.connectors.rename(old, new, allow_offset_loss=allow_offset_loss or how.dry_run)
         confirm_and_apply(session, fleet, planned, how)

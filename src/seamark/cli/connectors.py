@@ -26,10 +26,11 @@ from seamark.cli.confirm import (
     consent_options,
     show_plan,
 )
-from seamark.cli.connector_changes import change, create, delete, pause, rename, restart, resume, stop
-from seamark.cli.options import Duration, global_options, option, pass_session, show_command
+from seamark.cli.connector_changes import create, delete, pause, rename, restart, resume, stop, update
+from seamark.cli.options import Duration, Number, global_options, option, pass_session, show_command
 from seamark.cli.selection import Targets, selection_options, target_options
 from seamark.cli.session import Session
+from seamark.cli.tree import command, group
 from seamark.cli.watch import watch_command
 from seamark.connect.loggers import LEVELS
 from seamark.connect.model import Connector
@@ -54,28 +55,34 @@ if TYPE_CHECKING:
 _SHORTEST_SECONDS = 1.0
 
 
-@click.command("heal")
+@command(
+    "heal",
+    examples=[
+        "seamark connectors heal --once",
+        "seamark connectors heal 'log-*' --watch --max-restarts 3",
+    ],
+)
 @target_options
-@option("--once", is_flag=True, help="Restart what has failed once, look whether it runs, and end.")
-@option("-w", "--watch", is_flag=True, help="Go on until Ctrl-C, also when all of them run.")
+@option("--once", is_flag=True, help="Restart failed connectors once, check them, and end.")
+@option("-w", "--watch", is_flag=True, help="Continue until Ctrl-C, even if all connectors run.")
 @option(
     "--max-restarts",
-    type=click.IntRange(min=1),
+    type=Number(minimum=1),
     default=5,
     show_default=True,
     metavar="N",
-    help="Give a connector up after so many restarts.",
+    help="Give up on a connector after N restarts.",
 )
 @option(
     "--backoff",
     type=Duration(minimum_seconds=_SHORTEST_SECONDS),
     default="30s",
     show_default=True,
-    metavar="TIME",
-    help="Time until the second restart; it doubles with each further one.",
+    metavar="DURATION",
+    help="Time until the second restart; then twice as long.",
 )
 @consent_options
-@option("--dry-run", is_flag=True, help="Show what would be restarted now, and change nothing.")
+@option("--dry-run", is_flag=True, help="Show what would be restarted now.")
 @global_options
 @pass_session
 def heal(
@@ -89,13 +96,13 @@ def heal(
     yes: bool,
     dry_run: bool,
 ) -> None:
-    """Restart failed connectors and tasks until they run, more and more rarely, and give up in the end.
+    """Restart failed connectors until they run.
 
-    Without any NAME all connectors of the context are looked at. Paused and stopped ones are left alone. Each round is
-    one change in the journal. Ends with 3 when some were given up.
+    Without NAME, seamark checks all connectors of the context. Paused and stopped connectors stay as they are. Each
+    round is one change in the journal. Ends with exit code 3 if seamark gave up on a connector.
     """
     if once and watch:
-        raise click.UsageError("give --once or --watch, not both")
+        raise click.UsageError("pass --once or --watch, not both")
     settings = HealSettings(max_restarts=max_restarts, backoff_seconds=backoff, calm_seconds=backoff)
     with session.fleet() as fleet:
         healing = HealCommand(session, fleet, targets, yes=yes)
@@ -133,7 +140,7 @@ class HealCommand:
         from seamark.connectors.heal import Healer  # noqa: PLC0415
 
         return Healer(
-            read=lambda: self._fleet.connectors.all(cluster=self._targets.cluster),
+            read=lambda: self._fleet.connectors.list(cluster=self._targets.cluster),
             pick=self._pick,
             restart=self._restart,
             now=lambda: self._session.now().timestamp(),
@@ -146,7 +153,7 @@ class HealCommand:
         """Show the plan of the first round, or that there is none."""
         failing = healer.failing(healer.look())
         if failing:
-            show_plan(self._session, self._fleet.connectors.restart(failing), is_data=True)
+            show_plan(self._session, self._fleet.connectors.restart(failing), is_preview=True)
         else:
             self._session.show(build_heal_answer(healer.report()))
 
@@ -157,15 +164,13 @@ class HealCommand:
         # A Connect cluster that does not respond may have the missing ones; in later rounds, a missing connector was
         # deleted.
         if missing and not reading.failures:
-            raise NotFoundError(
-                f"there is no connector {', '.join(missing)}", hint="seamark connectors list shows all of them"
-            )
+            raise NotFoundError(f"connector {', '.join(missing)} does not exist", hint="run: seamark connectors list")
         return selection.pick(reading.items)
 
     def _restart(self, connectors: tuple[Connector, ...]) -> ChangeResult:
         planned = self._fleet.connectors.restart(connectors)
         if not self.is_confirmed:
-            show_plan(self._session, planned, is_data=False)
+            show_plan(self._session, planned, is_preview=False)
             word = confirm_plan(self._session, self._fleet, planned, yes=False)
             self.is_confirmed = not self._fleet.context.protected
         else:
@@ -184,9 +189,9 @@ def build_heal_answer(report: HealReport) -> Answer:
         lost = {found.owner: SeamarkError(found.why or "it failed") for found in report.given_up}
         errors += (
             PartialError(
-                f"given up: {', '.join(lost)}",
+                f"gave up on {', '.join(lost)}",
                 failures=lost,
-                hint="seamark connectors show NAME has the whole trace; mend the cause, then heal again",
+                hint="show the trace with seamark connectors show NAME, fix the cause, then run heal again",
             ),
         )
     code = choose_exit_code(errors, all_failed=bool(errors) and not report.given_up and not report.connectors)
@@ -196,35 +201,33 @@ def build_heal_answer(report: HealReport) -> Answer:
 _CLUSTER = option("--cluster", metavar="NAME", help="The Connect cluster.", shell_complete=complete_clusters)
 
 
-@click.group
+@group({"alter": "loggers set", "update": "loggers set", "level": "loggers set"})
 def loggers() -> None:
-    """Look at what the workers log, and change how much it is."""
+    """Inspect and change log levels of workers."""
 
 
-@loggers.command("list")
+@loggers.command("list", examples=["seamark loggers list", "seamark loggers list 'org.apache.*'"])
 @click.argument("names", nargs=-1, metavar="[NAME|GLOB]...", shell_complete=complete_loggers)
 @_CLUSTER
 @option("--worker", metavar="URL", help="Only this worker.", shell_complete=complete_workers)
 @show_command
 def list_loggers(fleet: Fleet, *, names: tuple[str, ...], cluster: str | None, worker: str | None) -> Answer:
-    """List loggers and their levels, each level with the workers that have it.
+    """List loggers and their levels.
 
-    A logger without a level of its own follows the one above it; from Connect 4.0 on those are listed too.
+    A logger without a level inherits the one of its parent; Connect 4.0 and later list those too.
     """
-    reading = fleet.loggers.all(cluster=cluster, worker=worker)
+    reading = fleet.loggers.list(cluster=cluster, worker=worker)
     chosen = [found for found in reading.items if not names or any(fnmatchcase(found.name, name) for name in names)]
     asked = max(1, len(reading.failures) + (1 if reading.items else 0))
     return build_answer(build_loggers_view(chosen, reading), reading.failures, asked=asked)
 
 
-@loggers.command("set")
+@loggers.command("set", examples=["seamark loggers set org.apache.kafka debug --all-workers"])
 @click.argument("name", shell_complete=complete_loggers)
 @click.argument("level", type=click.Choice(LEVELS, case_sensitive=False))
 @_CLUSTER
-@option(
-    "--worker", multiple=True, metavar="URL", help="On this worker; repeat for more.", shell_complete=complete_workers
-)
-@option("--all-workers", is_flag=True, help="On every worker of the cluster.")
+@option("--worker", multiple=True, metavar="URL", help="On this worker; repeatable.", shell_complete=complete_workers)
+@option("--all-workers", is_flag=True, help="On every worker of the Connect cluster.")
 @change_options
 @global_options
 @pass_session
@@ -238,34 +241,40 @@ def set_logger(
     all_workers: bool,
     how: ChangeOptions,
 ) -> None:
-    """Give a logger, and everything whose name begins with it, another level.
+    """Set the level of a logger and its children.
 
-    It lasts until the worker restarts, or until it is undone. From Connect 3.7 on --all-workers also reaches workers
-    that the context does not name.
+    The level is kept until the worker restarts or the change is undone. Since Connect 3.7, --all-workers includes
+    workers that the context doesn't name.
     """
     if worker and all_workers:
-        raise click.UsageError("give --worker or --all-workers, not both")
+        raise click.UsageError("pass --worker or --all-workers, not both")
     with session.fleet() as fleet:
         planned = fleet.loggers.set(name, level, cluster=cluster, workers=worker, all_workers=all_workers)
         confirm_and_apply(session, fleet, planned, how)
 
 
-@click.command("plugins")
+@group()
+def plugins() -> None:
+    """Inspect connector plugins."""
+
+
+@plugins.command("list", examples=["seamark plugins list", "seamark plugins list --mismatched"])
 @click.argument("names", nargs=-1, metavar="[CLASS|GLOB]...", shell_complete=complete_plugins)
-@option("--differing", is_flag=True, help="Only those that are not on every worker in the same version.")
+@option("--mismatched", is_flag=True, help="Only plugins that are missing or differ on a worker.")
 @option("--cluster", metavar="NAME", help="Only plugins of this Connect cluster.", shell_complete=complete_clusters)
 @show_command
-def plugins(fleet: Fleet, *, names: tuple[str, ...], differing: bool, cluster: str | None) -> Answer:
-    """List connector plugins, and the workers on which one is missing or of another version.
+def list_plugins(fleet: Fleet, *, names: tuple[str, ...], mismatched: bool, cluster: str | None) -> Answer:
+    """List connector plugins and their versions.
 
-    CLASS is a whole class name or its last part. A connector may land on any worker of its cluster.
+    CLASS is a class name or its last part. Workers on which a plugin is missing or has another version are listed,
+    because a connector can run on any worker of its Connect cluster.
     """
     reading = fleet.connectors.plugins(cluster=cluster)
     asked = sum(len(settings.urls) for name, settings in fleet.context.connect.items() if cluster in (None, name))
     chosen = tuple(
         plugin
         for plugin in reading.items
-        if (not names or fits(plugin, names)) and (not differing or not plugin.is_everywhere)
+        if (not names or fits(plugin, names)) and (not mismatched or not plugin.is_everywhere)
     )
     return build_answer(build_plugins_view(chosen, reading), reading.failures, asked=asked)
 
@@ -276,33 +285,43 @@ def fits(plugin: FleetPlugin, names: tuple[str, ...]) -> bool:
     return any(fnmatchcase(text, name) for name in names for text in both)
 
 
-@click.group
+@group(
+    {
+        "plugins": "plugins list",
+        "loggers": "loggers",
+        "start": "connectors resume",
+        "edit": "connectors update",
+        # As Connect's REST API calls them (KIP-875).
+        "alter-offsets": "offsets move",
+        "reset-offsets": "offsets reset",
+    }
+)
 def connectors() -> None:
-    """Look at connectors, and change them."""
+    """Inspect and change connectors."""
 
 
-for command in (create, change, pause, resume, stop, restart, heal, rename, delete, plugins, loggers):
-    connectors.add_command(command)
-
-
-@connectors.command("list")
+@connectors.command("list", examples=["seamark connectors list", "seamark connectors list --state failed -o name"])
 @selection_options
 @watch_command
 def list_connectors(fleet: Fleet, *, selection: Selection, cluster: str | None) -> Answer:
-    """List connectors with their health.
+    """List connectors and their health.
 
-    NAME may be CLUSTER/NAME. Without any, all connectors of the context are listed.
+    NAME can be CLUSTER/NAME. Without NAME, all connectors of the context are listed.
     """
-    reading = fleet.connectors.all(cluster=cluster)
+    reading = fleet.connectors.list(cluster=cluster)
     return build_list_answer(reading, selection, asked=1 if cluster else len(fleet.context.connect))
 
 
-@connectors.command("show")
+@connectors.command("show", examples=["seamark connectors show log-guild", "seamark connectors show game/log-guild"])
 @click.argument("name", shell_complete=complete_connectors)
 @show_command
 def show_connector(fleet: Fleet, name: str) -> Answer:
-    """Show one connector, NAME or CLUSTER/NAME: tasks, errors, config."""
-    return Answer(build_connector_view(fleet.connectors.one(name)))
+    """Show tasks, errors and config of a connector."""
+    return Answer(build_connector_view(fleet.connectors.get(name)))
+
+
+for found in (create, update, delete, pause, resume, stop, restart, heal, rename):
+    connectors.add_command(found)
 
 
 def build_list_answer(reading: Reading[Connector], selection: Selection, *, asked: int) -> Answer:
@@ -319,10 +338,10 @@ def build_list_answer(reading: Reading[Connector], selection: Selection, *, aske
 
 
 def _build_absence(name: str, failures: Mapping[str, SeamarkError]) -> NotFoundError:
-    silent = f"it may be in {', '.join(failures)}, which did not answer" if failures else ""
+    silent = f"it may be in {', '.join(failures)}, which did not respond" if failures else ""
     return NotFoundError(
-        f"there is no connector {name}",
+        f"connector {name} does not exist",
         cause=silent,
-        hint="seamark connectors list shows all of them",
+        hint="run: seamark connectors list",
         context={"connector": name},
     )

@@ -15,6 +15,7 @@ from seamark.cli.answer import Answer
 from seamark.cli.complete import complete_contexts
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
+from seamark.cli.tree import group
 from seamark.core.readings import Finding, Severity
 from seamark.core.secrets import is_reference, is_sensitive, mask_text
 from seamark.doctor.views import build_findings_view
@@ -72,33 +73,48 @@ def build_settings_view(name: str, settings: Sequence[Setting], *, origins: bool
 _NAME = click.argument("name", required=False, shell_complete=complete_contexts)
 
 
-@click.group
+@group(
+    {
+        "add-context": "context add",
+        "set-context": "context add",
+        "new": "context add",
+        "use-context": "context use",
+        "get-contexts": "context list",
+        "current-context": "context show",
+        "view": "context show",
+        "check": "context test",
+        "ping": "context test",
+    }
+)
 def context() -> None:
-    """Name clusters, and choose one."""
+    """Add, choose and test contexts."""
 
 
-@context.command("add")
+@context.command(
+    "add",
+    examples=["seamark context add dev --connect http://worker:8083 --bootstrap broker:9092"],
+)
 @click.argument("name")
 @option(
     "--connect",
     multiple=True,
     metavar="[CLUSTER=]URL",
-    help="A Connect worker; repeat for more. Without CLUSTER= it belongs to the cluster 'connect'.",
+    help="A Connect worker; repeatable. The default of CLUSTER is 'connect'.",
 )
 @option("--bootstrap", metavar="HOST:PORT", help="The brokers, separated by commas.")
-@option("--kafka", multiple=True, metavar="KEY=VALUE", help="Any other setting of a Kafka client; repeat for more.")
+@option("--kafka", multiple=True, metavar="KEY=VALUE", help="Another setting of the Kafka clients; repeatable.")
 @option("--worker-config", multiple=True, metavar="[CLUSTER=]FILE", help="The properties file of the workers.")
 @option("--username", metavar="USER", help="The user for the workers' REST API.")
 @option("--password", metavar="SECRET", help="Its password: secret://env/NAME, secret://file/PATH#KEY, @FILE or -.")
-@option("--protected", is_flag=True, help="Ask for a typed confirmation of every change.")
-@option("--insecure", is_flag=True, help="Accept connections that others can read.")
-@option("--replace", is_flag=True, help="Replace a context of that name.")
+@option("--protected", is_flag=True, help="Require a typed confirmation of every change.")
+@option("--insecure", is_flag=True, help="Allow unencrypted connections.")
+@option("--replace", is_flag=True, help="Replace the context of that name.")
 @option("--use", is_flag=True, help="Make it the current context.")
-@option("--project", is_flag=True, help="Write to seamark.yaml of the project, not to your own file.")
+@option("--project", is_flag=True, help="Write to seamark.yaml of the project instead of your own file.")
 @global_options
 @pass_session
 def add(session: Session, /, name: str, **given: object) -> None:
-    """Write a new context into your contexts file."""
+    """Add a context to your contexts file."""
     from seamark.context import add_context  # noqa: PLC0415
 
     content = build_content(session, given)
@@ -116,9 +132,9 @@ def add(session: Session, /, name: str, **given: object) -> None:
     _note_shadow(session, name, written)
 
 
-@context.command("use")
+@context.command("use", examples=["seamark context use dev"])
 @click.argument("name", shell_complete=complete_contexts)
-@option("--project", is_flag=True, help="Write to seamark.yaml of the project, not to your own file.")
+@option("--project", is_flag=True, help="Write to seamark.yaml of the project instead of your own file.")
 @global_options
 @pass_session
 def use(session: Session, name: str, *, project: bool) -> None:
@@ -126,28 +142,28 @@ def use(session: Session, name: str, *, project: bool) -> None:
     from seamark.context import use_context  # noqa: PLC0415
 
     written = use_context(name, project=project)
-    session.reporter.note(f"context {name} is current by {written.place}")
+    session.reporter.note(f"context {name} is the current one (set in {written.place})")
     _note_shadow(session, name, written)
 
 
-@context.command("list")
+@context.command("list", examples=["seamark context list"])
 @global_options
 @pass_session
 def list_contexts(session: Session) -> None:
-    """List every context that is known here."""
+    """List contexts."""
     from seamark.context import load_contexts  # noqa: PLC0415
 
     contexts = load_contexts()
     session.show(Answer(build_contexts_view([_build_row(contexts, name) for name in contexts.names])))
 
 
-@context.command("show")
+@context.command("show", examples=["seamark context show", "seamark context show dev --origins"])
 @_NAME
-@option("--origins", is_flag=True, help="Show where each value comes from.")
+@option("--origins", is_flag=True, help="Add the origin of each value.")
 @global_options
 @pass_session
 def show(session: Session, name: str | None, *, origins: bool) -> None:
-    """Show the settings of a context; secrets stay hidden."""
+    """Show the settings of a context, without secrets."""
     from seamark.context import open_context  # noqa: PLC0415
 
     opened = open_context(name or session.context)
@@ -157,14 +173,14 @@ def show(session: Session, name: str | None, *, origins: bool) -> None:
         session.reporter.note(f"note: {note}")
 
 
-@context.command("test")
+@context.command("test", examples=["seamark context test dev"])
 @_NAME
 @global_options
 @pass_session
 def test(session: Session, name: str | None) -> None:
-    """Reach every worker and the brokers, and say what was seen.
+    """Connect to every worker and the brokers.
 
-    Ends with 6 when one of them can't be reached.
+    Ends with exit code 6 if one of them can't be reached.
     """
     with session.open_fleet(name or session.context) as fleet:
         findings = fleet.check_connectivity()
@@ -199,7 +215,7 @@ def _build_row(contexts: Contexts, name: str) -> ContextRow:
 
 def _note_shadow(session: Session, name: str, written: WrittenFile) -> None:
     if written.shadowed_by is not None:
-        session.reporter.note(f"note: {written.shadowed_by} still chooses another context than {name}")
+        session.reporter.note(f"note: {written.shadowed_by} still selects another context than {name}")
 
 
 # Every user of the machine can see a command line, and the shell's history stores it.
@@ -220,28 +236,30 @@ def read_secret(session: Session, given: str, *, option: str) -> str:
     if given.startswith("@") and len(given) > 1:
         return _build_file_reference(Path(given[1:]), option=option)
     # The message must not repeat the value: it is a secret.
-    raise UsageError(f"{option} does not take the secret itself", hint=_HOW)
+    raise UsageError(f"{option} accepts only a reference to a secret", hint=_HOW)
 
 
 def _build_file_reference(path: Path, *, option: str) -> str:
     whole = path.expanduser().resolve()
     if not whole.is_file():
-        raise UsageError(f"the file of {option} is not there: {path}", hint=_HOW)
+        raise UsageError(f"the file of {option} does not exist: {path}", hint=_HOW)
     if "#" in str(whole):
-        raise UsageError(f"the path of {option} holds a #: {path}", hint="a # begins a key; rename the file or folder")
+        raise UsageError(
+            f"the path of {option} contains #: {path}", hint="# separates the key; rename the file or folder"
+        )
     return f"secret://file/{whole}"
 
 
 def _read_line(session: Session, *, option: str) -> str:
     if session.stdin is sys.stdin and session.stdin.isatty():
         if session.no_input:
-            raise UsageError(f"{option} - would ask, and --no-input is set", hint=_HOW)
+            raise UsageError(f"{option} - asks for the value, but --no-input is set", hint=_HOW)
         from click import prompt  # noqa: PLC0415
 
         return str(prompt(option.lstrip("-"), hide_input=True, err=True))
     line = session.stdin.readline().rstrip("\r\n")
     if not line:
-        raise UsageError(f"standard input is empty, and {option} is read from it", hint=_HOW)
+        raise UsageError(f"standard input is empty, but {option} reads from it", hint=_HOW)
     return line
 
 
@@ -268,11 +286,11 @@ def build_content(session: Session, given: Mapping[str, Any]) -> NewContext:
     kafka = build_kafka(given["bootstrap"], given["kafka"])
     if not connect and not kafka:
         raise UsageError(
-            "a context needs a Connect worker or brokers", hint="give --connect URL or --bootstrap HOST:PORT"
+            "a context needs a Connect worker or brokers", hint="pass --connect URL or --bootstrap HOST:PORT"
         )
     login = _build_login(session, given)
     if login and not connect:
-        raise UsageError("--username and --password are for Connect workers", hint="give --connect URL too")
+        raise UsageError("--username and --password are for Connect workers", hint="pass --connect URL too")
     return NewContext(kafka, {cluster: {**part, **login} for cluster, part in connect.items()})
 
 
@@ -287,7 +305,7 @@ def build_clusters(given: Iterable[str]) -> dict[str, list[str]]:
                 hint="such as http://worker:8083 or game=http://worker:8083",
             )
         if mask_text(found["url"]) != found["url"]:
-            raise UsageError("a URL must not hold a user or password", hint="give --username and --password")
+            raise UsageError("a URL must not contain a user or password", hint="pass --username and --password")
         clusters.setdefault(found["cluster"] or DEFAULT_CLUSTER, []).append(found["url"])
     return clusters
 
@@ -299,7 +317,7 @@ def build_worker_configs(given: Iterable[str], *, clusters: tuple[str, ...]) -> 
         cluster, path = _split_cluster(text, clusters=clusters)
         whole = Path(path).expanduser().resolve()
         if not whole.is_file():
-            raise UsageError(f"the worker config is not there: {path}", hint="give the path of a properties file")
+            raise UsageError(f"the worker config does not exist: {path}", hint="pass the path of a properties file")
         files[cluster] = str(whole)
     return files
 
@@ -311,7 +329,8 @@ def _split_cluster(text: str, *, clusters: tuple[str, ...]) -> tuple[str, str]:
         return cluster, path
     if len(clusters) > 1:
         raise UsageError(
-            f"which cluster has the worker config {text}?", hint=f"say it: --worker-config {clusters[0]}={text}"
+            f"the Connect cluster of the worker config {text} is ambiguous",
+            hint=f"pass --worker-config {clusters[0]}={text}",
         )
     return clusters[0] if clusters else DEFAULT_CLUSTER, text
 
@@ -324,7 +343,9 @@ def build_kafka(bootstrap: str | None, given: Iterable[str]) -> dict[str, str]:
         if not equals or not key:
             raise UsageError(f"{mask_text(text)!r} is not KEY=VALUE", hint="such as security.protocol=SSL")
         if is_sensitive(key) and not is_reference(value):
-            raise UsageError(f"{key} does not take the secret itself", hint=f"give {key}=secret://env/NAME")
+            raise UsageError(
+                f"{key} is a secret, and only a reference to it is accepted", hint=f"pass {key}=secret://env/NAME"
+            )
         settings[key] = value
     return settings
 
@@ -343,6 +364,6 @@ def _build_login(session: Session, given: Mapping[str, Any]) -> dict[str, str]:
 def _warn_of_literal(session: Session, *, is_project: bool) -> None:
     if is_project:
         raise UsageError(
-            "a password can't be written into the file of a project", hint="give a reference: secret://env/NAME"
+            "a password can't be written into the file of a project", hint="pass a reference: secret://env/NAME"
         )
-    session.reporter.note("note: the password is written as it is into your contexts file; a reference is safer")
+    session.reporter.note("note: the password is stored as plain text in your contexts file; a reference is safer")

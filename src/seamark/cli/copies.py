@@ -1,4 +1,4 @@
-"""`seamark copy`."""
+"""`seamark copies`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from seamark.cli.confirm import (
     consent_options,
 )
 from seamark.cli.copy_options import CopyLines, control_option, far_option, open_copies, spark_options
-from seamark.cli.options import global_options, option, pass_session
+from seamark.cli.offset_changes import assume_down_option
+from seamark.cli.options import Number, global_options, option, pass_session
 from seamark.cli.session import Session
+from seamark.cli.tree import command, group
 from seamark.errors import InterruptedRunError, RefusedError, SeamarkError, UsageError
 from seamark.report.words import render_count
 
@@ -30,30 +32,41 @@ if TYPE_CHECKING:
     from seamark.spark.settings import SparkOptions
 
 
-@click.command("cutover")
+@command(
+    "cutover",
+    examples=[
+        "seamark copies cutover 01JCQ8 --dry-run",
+        "seamark copies cutover plan.json --read-committed --exclude-group audit",
+    ],
+)
 @click.argument("plan", metavar="PLANFILE|ID")
 @option(
     "--in-place",
     is_flag=True,
-    help="Keep the topic's name: it is deleted, made anew, and filled from the copy. Not to be undone.",
+    help="Recreate the source topic from the copy. Can't be undone.",
 )
 @option(
-    "--missing",
+    "--default-offset",
     type=click.Choice(["earliest", "latest"]),
-    help="Where a reader starts in a partition that it has no position in.",
+    help="Where a consumer starts in a partition without a committed offset.",
 )
 @option(
     "--level",
     type=click.Choice(["quick", "standard", "full"]),
     default="standard",
     show_default=True,
-    help="How closely to compare before anybody is turned over.",
+    help="How to compare the copy before the cutover.",
 )
-@option("--leave", multiple=True, metavar="GROUP", help="A group that stays with the source; may be repeated.")
-@option("--source", "sources", multiple=True, metavar="CONNECTOR", help="A source that writes to the topic, too.")
-@option("--read-committed", is_flag=True, help="Let sinks read committed records only: debris is nothing to them.")
-@option("--accept-debris", is_flag=True, help="Accept that readers see what failed attempts have left.")
-@option("--accept-zombie", is_flag=True, help="Go on although a worker that ran a connector can't be reached.")
+@option("--exclude-group", multiple=True, metavar="GROUP", help="Keep this group on the source; repeatable.")
+@option(
+    "--source-connector",
+    multiple=True,
+    metavar="CONNECTOR",
+    help="Another source that writes to the topic; repeatable.",
+)
+@option("--read-committed", is_flag=True, help="Set sinks to read_committed, so that they omit aborted records.")
+@option("--allow-aborted-records", is_flag=True, help="Allow consumers that read aborted records.")
+@assume_down_option
 @spark_options
 @control_option
 @change_options
@@ -64,33 +77,33 @@ def cutover(
     *,
     plan: str,
     in_place: bool,
-    missing: str | None,
+    default_offset: str | None,
     level: str,
-    leave: tuple[str, ...],
-    sources: tuple[str, ...],
+    exclude_group: tuple[str, ...],
+    source_connector: tuple[str, ...],
     read_committed: bool,
-    accept_debris: bool,
-    accept_zombie: bool,
+    allow_aborted_records: bool,
+    assume_worker_down: bool,
     spark: SparkOptions,
     control_topic: str,
     how: ChangeOptions,
 ) -> None:
-    """Turn readers and writers of a copied topic over to the copy, as one change.
+    """Switch consumers and producers to the copy.
 
-    Sinks and sources stop, what is left is copied and compared, every reader gets the place of the first record that
-    it has not had, configs are switched, and all start again. A failure puts everybody back. It can be undone until
-    somebody writes to the new topic.
+    One change: connectors stop, the remaining records are copied and compared, every consumer gets the offset of its
+    next record, configs are switched, and connectors restart. If a step fails, seamark switches every connector back.
+    It can be undone until a producer writes to the copy.
     """
     from seamark.copies.cutover.planner import CutoverOptions  # noqa: PLC0415
 
     options = CutoverOptions(
-        missing=missing or "",
+        missing=default_offset or "",
         level=level,
-        leave=leave,
-        sources=sources,
+        leave=exclude_group,
+        sources=source_connector,
         read_committed=read_committed,
-        accept_debris=accept_debris,
-        accept_zombies=accept_zombie,
+        allow_aborted_records=allow_aborted_records,
+        assume_worker_down=assume_worker_down,
         in_place=in_place,
     )
     with session.fleet() as fleet:
@@ -103,75 +116,96 @@ def cutover(
             lines.close()
 
 
-@click.command("finish")
+@command("cleanup", examples=["seamark copies cleanup 01JCQ8 --dry-run"])
 @click.argument("plan", metavar="PLANFILE|ID")
-@option("--abandon", multiple=True, metavar="GROUP", help="A group that nobody misses; may be repeated.")
+@option("--ignore-group", multiple=True, metavar="GROUP", help="Allow this group to lose its topic; repeatable.")
 @control_option
 @change_command
-def finish(fleet: Fleet, *, plan: str, abandon: tuple[str, ...], control_topic: str) -> PlannedChange:
-    """Delete the topic that nobody needs after a cut-over: the source, or the temporary copy of one in place."""
-    return fleet.copies.finish(plan, abandon=abandon, control_topic=control_topic)
+def cleanup(fleet: Fleet, *, plan: str, ignore_group: tuple[str, ...], control_topic: str) -> PlannedChange:
+    """Delete the unused topic after a cutover.
+
+    That is the source topic, or the temporary copy if the cutover was in place.
+    """
+    return fleet.copies.cleanup(plan, abandon=ignore_group, control_topic=control_topic)
 
 
-@click.command("readers")
-@click.argument("plan", metavar="PLANFILE|ID")
-@option("--group", "groups", multiple=True, metavar="GROUP", help="This group only; may be repeated.")
-@option(
-    "--missing",
-    type=click.Choice(["earliest", "latest"]),
-    help="Where a reader starts in a partition that it has no position in.",
+@command(
+    "consumers",
+    examples=["seamark copies consumers 01JCQ8", "seamark copies consumers 01JCQ8 --group billing -o csv"],
 )
-@option("--exact", is_flag=True, help="Count with Spark where the control records give bounds only.")
+@click.argument("plan", metavar="PLANFILE|ID")
+@option("--group", "groups", multiple=True, metavar="GROUP", help="Only this group; repeatable.")
+@option(
+    "--default-offset",
+    type=click.Choice(["earliest", "latest"]),
+    help="Where a consumer starts in a partition without a committed offset.",
+)
+@option("--exact", is_flag=True, help="Count with Spark if the control records give bounds only.")
 @spark_options
 @control_option
 @far_option
 @global_options
 @pass_session
-def show_readers(
+def show_consumers(
     session: Session,
     *,
     plan: str,
     groups: tuple[str, ...],
-    missing: str | None,
+    default_offset: str | None,
     exact: bool,
     spark: SparkOptions,
     control_topic: str,
     to_context: str | None,
 ) -> None:
-    """Show where each reader of the source goes on in the target, and how much it reads again.
+    """Show the offsets of consumers in the target.
 
-    Nothing is changed. With -o csv it is what `seamark groups move GROUP --from FILE` takes, in the context of the
-    target too.
+    For each consumer of the source: the offset it would resume from, and how much it would reprocess. The output of
+    -o csv is a file for `seamark groups move GROUP --from-file FILE`.
     """
     from seamark.copies.status import build_readers_view  # noqa: PLC0415
 
-    with open_copies(session, to_context) as (_, copies):
-        found = copies.readers(
+    with open_copies(session, to_context) as (_, service):
+        found = service.consumers(
             plan,
-            missing=missing or "",
+            missing=default_offset or "",
             groups=groups,
             spark=spark if exact else None,
             control_topic=control_topic,
         )
-        topic = copies.find(plan, control_topic=control_topic).plan.target.topic
+        topic = service.find(plan, control_topic=control_topic).plan.target.topic
     session.show(Answer(build_readers_view(found, topic)))
 
 
-@click.group
-def copy() -> None:
-    """Copy a topic to another number of partitions, on Spark."""
+@group({"readers": "copies consumers", "finish": "copies cleanup", "create": "copies plan"})
+def copies() -> None:
+    """Copy a topic to another partition count."""
 
 
-@copy.command("plan")
+@copies.command(
+    "plan",
+    examples=[
+        "seamark copies plan orders --partitions 24 --out plan.json",
+        "seamark copies plan orders --partitions 12:24 --target orders-v2",
+    ],
+)
 @click.argument("topic", shell_complete=complete_topics)
-@option("--partitions", required=True, metavar="[M:]N", help="How many the target has; M is checked against the topic.")
-@option("--to", default="", metavar="NAME", help="The target's name; by default TOPIC-N.")
-@option("--rule", metavar="RULE", help="How records are placed, if samples don't prove it: murmur2, crc32, partition.")
-@option("--from", "since", metavar="PLACE", help="Begin there: an offset, or a time as 2026-11-14T12:00:00Z.")
-@option("--until", metavar="PLACE", help="End before there: an offset, or a time. By default where the topic ends now.")
-@option("--replication-factor", type=int, metavar="N", help="Copies of each partition; by default as the source has.")
-@option("--slice-records", type=int, metavar="N", help="How many records a slice has, about.")
-@option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Save the plan for copy run.")
+@option(
+    "--partitions", required=True, metavar="[M:]N", help="Partition count of the target; M must be that of the source."
+)
+@option("--target", default="", metavar="NAME", help="Name of the target. Default: TOPIC-N.")
+@option("--partitioner", metavar="NAME", help="murmur2, crc32 or partition, if samples don't prove one.")
+@option("--start", metavar="OFFSET|TIME", help="Start there: an offset, or a time such as 2026-11-14T12:00:00Z.")
+@option("--end", metavar="OFFSET|TIME", help="End before it: an offset or a time. Default: the current end.")
+@option(
+    "--replication-factor",
+    type=Number(minimum=1),
+    metavar="N",
+    help="Replicas of each partition. Default: as the source.",
+)
+@option("--slice-records", type=Number(minimum=1), metavar="N", help="Approximate records per slice.")
+@option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Save the plan for `copies run`."
+)
 @far_option
 @global_options
 @pass_session
@@ -180,27 +214,28 @@ def plan_copy(
     *,
     topic: str,
     partitions: str,
-    to: str,
-    rule: str | None,
-    since: str | None,
-    until: str | None,
+    target: str,
+    partitioner: str | None,
+    start: str | None,
+    end: str | None,
     replication_factor: int | None,
     slice_records: int | None,
     out: Path | None,
     to_context: str | None,
 ) -> None:
-    """Plan a copy: how records are placed, in which slices, and who reads the topic.
+    """Plan a copy of a topic.
 
-    Nothing is changed. Ends with 5 where the copy must not be run; the plan says why.
+    Shows the partitioner, the slices and the consumers of the topic, and changes nothing. Ends with exit code 5 if the
+    copy would be refused; the plan gives the reason.
     """
-    with open_copies(session, to_context) as (_, copies):
-        draft = copies.plan(
+    with open_copies(session, to_context) as (_, service):
+        draft = service.plan(
             topic,
             partitions,
-            to=to,
-            rule=rule,
-            since=since,
-            until=until,
+            to=target,
+            rule=partitioner,
+            since=start,
+            until=end,
             replication_factor=replication_factor,
             slice_records=slice_records,
         )
@@ -210,17 +245,27 @@ def plan_copy(
         from seamark.copies.plan.registry import write_copy_plan  # noqa: PLC0415
 
         write_copy_plan(draft.plan, out)
-        session.reporter.note(f"the plan is in {out}; run it: seamark copy run {out}")
+        session.reporter.note(f"plan saved to {out}; run it: seamark copies run {out}")
     elif not code:
-        session.reporter.note("to run it, save it with --out FILE, then: seamark copy run FILE")
+        session.reporter.note("to run it, save it with --out FILE, then: seamark copies run FILE")
 
 
-@copy.command("run")
+@copies.command(
+    "run",
+    examples=["seamark copies run plan.json", "seamark copies run 01JCQ8 --follow --max-lag 1,000"],
+)
 @click.argument("plan", metavar="PLANFILE|ID")
 @spark_options
-@option("--rate", type=click.IntRange(min=1), metavar="N", help="Copy no more than N records a second.")
-@option("--follow", is_flag=True, help="Copy also what comes to the source meanwhile, until little is left.")
-@option("--lag", type=click.IntRange(min=0), default=10_000, show_default=True, help="With --follow: so little.")
+@option("--rate", type=Number(minimum=1), metavar="N", help="Copy at most N records per second.")
+@option("--follow", is_flag=True, help="Copy new records too, until the lag is at most --max-lag.")
+@option(
+    "--max-lag",
+    type=Number(minimum=0),
+    default=10_000,
+    show_default="10,000",
+    metavar="N",
+    help="Lag at which --follow ends.",
+)
 @control_option
 @far_option
 @consent_options
@@ -233,27 +278,27 @@ def run_copy(
     spark: SparkOptions,
     rate: int | None,
     follow: bool,
-    lag: int,
+    max_lag: int,
     control_topic: str,
     to_context: str | None,
     yes: bool,
 ) -> None:
-    """Run a plan, or go on with it: what is done is not done again.
+    """Run or resume a copy.
 
-    The first time it makes the target and registers the plan in the control topic; after that its id is enough, on
-    any machine.
+    The first run creates the target and registers the plan in the control topic. After that its ID is enough, on any
+    machine; slices that are done are not repeated.
     """
     from seamark.copies.run.runner import CopyRunOptions  # noqa: PLC0415
     from seamark.copies.status import build_status_view  # noqa: PLC0415
 
-    with open_copies(session, to_context) as (fleet, copies):
-        known = copies.find(plan, control_topic=control_topic)
+    with open_copies(session, to_context) as (fleet, service):
+        known = service.find(plan, control_topic=control_topic)
         _agree(session, fleet, known, yes=yes)
         lines = CopyLines(session)
         try:
-            outcome = copies.run(
+            outcome = service.run(
                 known,
-                options=CopyRunOptions(rate=rate, follow=follow, lag=lag),
+                options=CopyRunOptions(rate=rate, follow=follow, lag=max_lag),
                 spark=spark,
                 control_topic=control_topic,
                 events=lines,
@@ -266,37 +311,40 @@ def run_copy(
         finally:
             lines.close()
         if outcome.is_repeat:
-            session.reporter.note("all of it was copied already; nothing was written")
-        session.show(Answer(build_status_view(copies.status(known.plan.id, control_topic=control_topic))))
+            session.reporter.note("everything was copied before; nothing was written")
+        session.show(Answer(build_status_view(service.status(known.plan.id, control_topic=control_topic))))
 
 
-@copy.command("status")
+@copies.command("status", examples=["seamark copies status", "seamark copies status 01JCQ8"])
 @click.argument("plan", metavar="[PLANFILE|ID]", required=False)
 @control_option
 @far_option
 @global_options
 @pass_session
 def copy_status(session: Session, *, plan: str | None, control_topic: str, to_context: str | None) -> None:
-    """Show how far copies are, told from the control topic alone; with an ID one of them, and its next step."""
+    """Show the progress of copies.
+
+    Read from the control topic. With an ID, the progress of one copy and its next step.
+    """
     from seamark.copies.status import build_status_view, build_statuses_view  # noqa: PLC0415
 
-    with open_copies(session, to_context) as (_, copies):
+    with open_copies(session, to_context) as (_, service):
         if plan is None:
-            reading = copies.all(control_topic=control_topic)
+            reading = service.list(control_topic=control_topic)
             asked = len(reading.items) + len(reading.failures)
             session.show(build_answer(build_statuses_view(reading), reading.failures, asked=asked))
         else:
-            session.show(Answer(build_status_view(copies.status(plan, control_topic=control_topic))))
+            session.show(Answer(build_status_view(service.status(plan, control_topic=control_topic))))
 
 
-@copy.command("verify")
+@copies.command("verify", examples=["seamark copies verify 01JCQ8", "seamark copies verify plan.json --level full"])
 @click.argument("plan", metavar="PLANFILE|ID")
 @option(
     "--level",
     type=click.Choice(["quick", "standard", "full"]),
     default="standard",
     show_default=True,
-    help="How closely to look.",
+    help="How to compare.",
 )
 @spark_options
 @control_option
@@ -306,21 +354,20 @@ def copy_status(session: Session, *, plan: str | None, control_topic: str, to_co
 def verify_copy(
     session: Session, *, plan: str, level: str, spark: SparkOptions, control_topic: str, to_context: str | None
 ) -> None:
-    """Compare the target with the source, and say what differs and where.
+    """Compare the target with the source.
 
-    Ends with 1 when something differs.
+    Ends with exit code 1 if they differ.
     """
     from seamark.copies.verify.report import build_verification_view  # noqa: PLC0415
 
-    with open_copies(session, to_context) as (_, copies):
+    with open_copies(session, to_context) as (_, service):
         lines = CopyLines(session)
-        report = copies.verify(plan, level=level, spark=spark, control_topic=control_topic, on_stage=lines.said)
+        report = service.verify(plan, level=level, spark=spark, control_topic=control_topic, on_stage=lines.said)
     session.show(Answer(build_verification_view(report), exit_code=0 if report.is_passed else 1))
 
 
-copy.add_command(cutover)
-copy.add_command(finish)
-copy.add_command(show_readers)
+for found in (show_consumers, cutover, cleanup):
+    copies.add_command(found)
 
 
 def _agree(session: Session, fleet: Fleet, known: KnownPlan, *, yes: bool) -> None:
@@ -330,23 +377,23 @@ def _agree(session: Session, fleet: Fleet, known: KnownPlan, *, yes: bool) -> No
     if known.registration is not None:
         return
     target = plan.target
-    made = "exists already" if target.topic_id else "is made"
+    made = "exists already" if target.topic_id else "is created"
     session.reporter.note(
-        f"{plan.source.topic} ({plan.source.partitions} partitions) is copied to {target.topic} "
-        f"({target.partitions}), which {made}; {render_count(plan.size, 'record')} at most, in "
+        f"{plan.source.topic} ({plan.source.partitions:,} partitions) is copied to {target.topic} "
+        f"({target.partitions:,}), which {made}; {render_count(plan.size, 'record')} at most, in "
         f"{render_count(len(plan.slices), 'slice')}"
     )
     try:
         confirm_by_name(session, fleet, target.topic, yes=yes)
     except UsageError as error:
-        error.hint = "say it with --yes, after a look at the plan"
+        error.hint = "review the plan, then pass --yes"
         raise
 
 
 def _build_stopped(plan: str) -> InterruptedRunError:
     return InterruptedRunError(
         f"the copy {plan} was stopped",
-        cause="slices that are done stay done; the one under way is repeated",
-        hint=f"seamark copy run {plan} goes on; seamark copy status {plan} says how far it is",
+        cause="completed slices are kept; the current one is repeated",
+        hint=f"continue: seamark copies run {plan}; show progress: seamark copies status {plan}",
         context={"copy": plan},
     )

@@ -28,14 +28,14 @@ control_option = option(
     default="seamark-control",
     show_default=True,
     metavar="TOPIC",
-    help="The topic that knows the plans and how far they are.",
+    help="The topic with the plans and their progress.",
 )
 
 
 far_option = option(
     "--to-context",
     metavar="NAME",
-    help="The context of the target, where that is in another Kafka cluster.",
+    help="Context of the target, if it is in another Kafka cluster.",
 )
 
 
@@ -57,12 +57,12 @@ def _build_spark(master: str | None, jars: Path | None, confs: tuple[str, ...]) 
 
 
 spark_options = build_options(
-    option("--master", metavar="URL", help="Spark's master; by default SEAMARK_SPARK_MASTER, else local[*]."),
+    option("--master", metavar="URL", help="Master of Spark. Default: local[*]."),
     option(
         "--jars",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
-        metavar="FOLDER",
-        help="The jars of Spark's Kafka source; by default the folder in SEAMARK_SPARK_JARS.",
+        metavar="DIR",
+        help="Folder with the jars of Spark's Kafka source.",
     ),
     option(
         "--conf",
@@ -70,7 +70,7 @@ spark_options = build_options(
         multiple=True,
         envvar="SEAMARK_SPARK_CONF",
         metavar="KEY=VALUE",
-        help="A setting of Spark; may be repeated.",
+        help="A setting of Spark; repeatable.",
     ),
     into="spark",
     build=_build_spark,
@@ -83,9 +83,11 @@ def parse_confs(texts: tuple[str, ...]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not key.startswith("spark.") or not equals:
-            raise UsageError(f"{text!r} is no setting of Spark", hint="as in --conf spark.executor.memory=2g")
+            raise UsageError(
+                f"invalid value {text!r} for --conf: expected KEY=VALUE", hint="write --conf spark.executor.memory=2g"
+            )
         if key in found:
-            raise UsageError(f"{key} is given twice")
+            raise UsageError(f"{key} was passed twice")
         found[key] = value
     return found
 

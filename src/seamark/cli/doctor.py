@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import click
-
 from seamark.cli.answer import Answer, build_answer
 from seamark.cli.options import show_command
+from seamark.cli.tree import command, group
 from seamark.cli.watch import watch_command
 from seamark.connectors.worker_views import build_workers_view
 from seamark.core.readings import Finding, Severity
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
     from seamark.fleet import Fleet
 
 
-@click.command
+@command(examples=["seamark doctor", "seamark doctor -o json"])
 @show_command
 def doctor(fleet: Fleet) -> Answer:
-    """Look for what is wrong, and say how to mend it.
+    """Find problems and how to fix them.
 
-    Ends with 1 when something is in error. What is fine is only counted; -o wide lists it.
+    Ends with exit code 1 if a finding is an error. Checks that passed are counted; -o wide lists them.
     """
     findings = fleet.doctor.examine()
     return Answer(build_findings_view(findings), exit_code=1 if has_errors(findings) else 0)
@@ -35,22 +34,22 @@ def has_errors(findings: Iterable[Finding]) -> bool:
     return any(finding.severity is Severity.ERROR for finding in findings)
 
 
-@click.command
+@command(examples=["seamark status", "seamark status --watch --interval 5s"])
 @watch_command
 def status(fleet: Fleet) -> Answer:
-    """Show every Connect cluster and what is in trouble."""
+    """Show the health of each Connect cluster."""
     found = fleet.status()
     return build_answer(build_status_view(found), found.failures, asked=len(fleet.context.connect))
 
 
-@click.group
+@group()
 def workers() -> None:
-    """Look at the workers of Connect."""
+    """Inspect Connect workers."""
 
 
-@workers.command("list")
+@workers.command("list", examples=["seamark workers list", "seamark workers list --watch"])
 @watch_command
 def list_workers(fleet: Fleet) -> Answer:
-    """List every worker and whether it answers."""
-    reading = fleet.workers.all()
+    """List workers and whether they respond."""
+    reading = fleet.workers.list()
     return build_answer(build_workers_view(reading), reading.failures, asked=len(fleet.context.connect))

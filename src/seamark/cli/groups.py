@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from seamark.cli.answer import Answer, add_missing, build_answer, pick_named
 from seamark.cli.complete import complete_groups
 from seamark.cli.confirm import change_command
+from seamark.cli.offset_changes import move_options, topic_option
 from seamark.cli.options import global_options, option, pass_session, show_command
 from seamark.cli.session import Session
+from seamark.cli.tree import command, group
 from seamark.cli.watch import WatchOptions, show_answer, watch_command, watch_options
 from seamark.core.readings import Reading
 from seamark.groups.views import build_group_view, build_groups_view, build_lag_view
@@ -23,70 +24,68 @@ if TYPE_CHECKING:
     from seamark.fleet import Fleet
 
 
-@click.group
+@group(
+    {
+        "reset": "groups move",
+        "forget": "groups delete",
+        "delete-offsets": "offsets reset group/",
+        "offset-delete": "offsets reset group/",
+    }
+)
 def groups() -> None:
-    """Look at consumer groups, and move them."""
+    """Inspect and change consumer groups."""
 
 
-@groups.command("list")
+@groups.command("list", examples=["seamark groups list", "seamark groups list 'connect-*'"])
 @click.argument("names", nargs=-1, metavar="[NAME|GLOB]...", shell_complete=complete_groups)
 @watch_command
 def list_groups(fleet: Fleet, *, names: tuple[str, ...]) -> Answer:
-    """List consumer groups, and whose they are. Share groups are listed too."""
-    reading = fleet.groups.all()
+    """List consumer groups and their connectors."""
+    reading = fleet.groups.list()
     rows = pick_named(reading.items, names)
     asked = len(reading.items) + len(reading.failures)
     answer = build_answer(build_groups_view(reading, rows), reading.failures, asked=asked)
     return add_missing(answer, {group.name for group in reading.items}, names, noun="group")
 
 
-@groups.command("show")
+@groups.command("show", examples=["seamark groups show billing", "seamark groups show billing -o csv"])
 @click.argument("name", shell_complete=complete_groups)
 @show_command
 def show_group(fleet: Fleet, name: str) -> Answer:
-    """Show one group: its members, its positions, and how far it is behind."""
-    return Answer(build_group_view(fleet.groups.one(name)))
+    """Show members, committed offsets and lag of a group."""
+    return Answer(build_group_view(fleet.groups.get(name)))
 
 
-@groups.command("move")
+@groups.command(
+    "move",
+    examples=[
+        "seamark groups move billing --to earliest --dry-run",
+        "seamark groups move billing --back 1h --topic orders:0,1",
+        "seamark groups move billing --from-group billing-old",
+    ],
+)
 @click.argument("name", shell_complete=complete_groups)
-@option("--to", metavar="PLACE", help="earliest, latest, an offset, or a time as 2026-11-14T12:00:00Z.")
-@option("--back", metavar="TIME", help="So long before now, as 90s, 1h or 2d.")
-@option("--shift", type=int, metavar="N", help="N records on, or back where N is negative.")
-@option("--from", "source", metavar="FILE|GROUP", help="Where another group stands, or an export says.")
-@option("--topic", "topics", multiple=True, metavar="T[:0,1]", help="Only this topic, or these partitions of it.")
+@move_options
+@topic_option
 @change_command
-def move_group(
-    fleet: Fleet,
-    *,
-    name: str,
-    to: str | None,
-    back: str | None,
-    shift: int | None,
-    source: str | None,
-    topics: tuple[str, ...],
-) -> PlannedChange:
-    """Give a group that nobody is in other positions; the plan counts what is read again or skipped.
+def move_group(fleet: Fleet, *, name: str, target: dict[str, Any], topics: tuple[str, ...]) -> PlannedChange:
+    """Change the committed offsets of an empty group.
 
-    Without --topic it is moved wherever it has committed. Positions stay within the log.
+    The same as `seamark offsets move group/NAME`. The plan counts what is reprocessed or skipped. Without --topic, all
+    committed offsets are changed. Offsets stay within the log.
     """
-    return fleet.groups.move(name, to=to, back=back, shift=shift, source=_find_source(source), topics=topics)
+    return fleet.offsets.move(f"group/{name}", topics=topics, **target)
 
 
-@groups.command("delete")
+@groups.command("delete", examples=["seamark groups delete billing --dry-run"])
 @click.argument("name", shell_complete=complete_groups)
 @change_command
 def delete_group(fleet: Fleet, *, name: str) -> PlannedChange:
-    """Delete a group that nobody is in, with all that it has committed. Undo commits the same again."""
+    """Delete an empty group.
+
+    Its committed offsets are deleted too. `seamark journal undo` commits them again.
+    """
     return fleet.groups.delete(name)
-
-
-def _find_source(text: str | None) -> str | Path | None:
-    """Return a path for an existing file or an unambiguous path, else the name of a group."""
-    if text is None:
-        return None
-    path = Path(text).expanduser()
-    return path if path.is_file() or "/" in text or text.endswith(".csv") else text
 
 
 def _read_sources(reading: Reading[SourceLag]) -> Answer:
@@ -98,17 +97,17 @@ def _read_sources(reading: Reading[SourceLag]) -> Answer:
 _MOST_READINGS = 60
 
 
-@click.command
-@option("--sources", is_flag=True, help="Sources instead: rows and bytes that they have not read, by their databases.")
+@command(examples=["seamark lag", "seamark lag --watch", "seamark lag --sources"])
+@option("--sources", is_flag=True, help="Show sources instead: unread rows and bytes in their databases.")
 @watch_options
 @global_options
 @pass_session
 def lag(session: Session, watching: WatchOptions, *, sources: bool) -> None:
-    """Show how far every group and sink is behind, or with --sources every source.
+    """Show the lag of groups, sinks and sources.
 
-    In records, the worst first, and how long the next of them has been there. With --watch also as a trend. What a
-    source has not read is counted in the database that the context names for it; a count that takes too long is
-    cancelled there and becomes an estimate.
+    Lag is the number of records, the highest first, with the age of the next record; --watch adds a trend. The lag of
+    a source is counted in the database that the context names for it. A count that takes too long is canceled there
+    and becomes an estimate.
     """
     if sources:
         with session.fleet() as fleet:

@@ -19,10 +19,12 @@ from seamark.cli.confirm import (
     confirm_and_apply,
     confirm_by_name,
     consent_options,
+    report_unchanged,
     run_change,
 )
-from seamark.cli.options import global_options, option, pass_session, show_command
+from seamark.cli.options import Number, global_options, option, pass_session, show_command
 from seamark.cli.session import Session
+from seamark.cli.tree import command, group
 from seamark.errors import RefusedError
 from seamark.policy.permissions import find_confirmation
 
@@ -33,28 +35,30 @@ if TYPE_CHECKING:
     from seamark.fleet import Fleet
 
 
-@click.command
+@command(examples=["seamark init --dry-run", "seamark init --yes", "seamark init --rotate-key --dry-run"])
 @consent_options
 @option("--rotate-key", is_flag=True, help="Replace the journal's key, or finish an interrupted rotation.")
-@option("--dry-run", is_flag=True, help="Show what is missing and make nothing.")
+@option("--dry-run", is_flag=True, help="Show what is missing and create nothing.")
 @global_options
 @pass_session
 def init(session: Session, *, yes: bool, rotate_key: bool, dry_run: bool) -> None:
-    """Make the journal's topics or folder, before the first change.
+    """Create the journal before the first change.
 
-    Shows what is there, what is missing, and the ACLs that operators need. Records the fingerprint of the journal's
-    key, so that a change with another key is refused.
+    Shows the topics or the folder of the journal, what is missing, and the ACLs that operators need. Records the
+    fingerprint of the journal's key, so that a change with another key is refused.
     """
     with session.fleet() as fleet:
         if rotate_key:
             return _rotate_key(session, fleet, yes=yes, dry_run=dry_run)
         setup = fleet.journal.read_setup()
         session.show(Answer(build_setup_view(setup)))
-        if dry_run or not setup.missing:
+        if dry_run:
+            return report_unchanged(session)
+        if not setup.missing:
             return None
         confirm_by_name(session, fleet, fleet.context.name, yes=yes, what="create them")
         for name in fleet.journal.make_setup():
-            session.reporter.note(f"✓ {name} made")
+            session.reporter.note(f"✓ created {name}")
         return None
 
 
@@ -62,44 +66,50 @@ def _rotate_key(session: Session, fleet: Fleet, *, yes: bool, dry_run: bool) -> 
     rotation = fleet.journal.read_rotation()
     session.show(Answer(build_rotation_view(rotation)))
     if dry_run:
+        report_unchanged(session)
         return
     word = confirm_by_name(session, fleet, fleet.context.name, yes=yes, what="rotate the key")
     done = fleet.journal.rotate_key(confirm=word)
     session.reporter.note(f"✓ the journal's key is {done.fingerprint}, in {done.file}")
 
 
-@click.group
+@group({"rollback": "journal undo", "revert": "journal undo", "continue": "journal resume", "history": "journal list"})
 def journal() -> None:
-    """Look at what was changed, finish it, or take it back."""
+    """Show, resume and undo changes."""
 
 
-@journal.command("list")
-@option("--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="At most so many.")
-@option("--open", "only_open", is_flag=True, help="Only changes that are not finished.")
+@journal.command("list", examples=["seamark journal list", "seamark journal list --state open"])
+@option("--limit", type=Number(minimum=1), default=20, show_default=True, metavar="N", help="List at most N changes.")
+@option("--state", type=click.Choice(["all", "open"]), default="all", help="List all changes, or open ones only.")
 @show_command
-def list_changes(fleet: Fleet, *, limit: int, only_open: bool) -> Answer:
-    """List changes, the newest first."""
+def list_changes(fleet: Fleet, *, limit: int, state: str) -> Answer:
+    """List changes, newest first."""
+    only_open = state == "open"
     heads = fleet.journal.list(limit=limit, only_open=only_open)
     return Answer(build_changes_view(heads, only_open=only_open))
 
 
-@journal.command("show")
+@journal.command("show", examples=["seamark journal show 01JCQ8"])
 @click.argument("change", shell_complete=complete_changes)
 @show_command
 def show_change(fleet: Fleet, change: str) -> Answer:
-    """Show a change entry by entry, its chain checked. An id may be shortened."""
+    """Show the entries of a change.
+
+    The chain of entries is checked. CHANGE can be the first characters of an ID.
+    """
     return Answer(build_entries_view(fleet.journal.show(change)))
 
 
-@journal.command("undo")
+@journal.command("undo", examples=["seamark journal undo 01JCQ8 --dry-run"])
 @click.argument("change", shell_complete=complete_changes)
 @change_options
 @global_options
 @pass_session
 def undo_change(session: Session, change: str, *, how: ChangeOptions) -> None:
-    """Take a change back, by a plan made from what was before.
+    """Undo a change.
 
-    A change that is still open is first taken over and closed as it is.
+    seamark plans the reverse of each step from the recorded previous state. A change that is still open is closed
+    first.
     """
     with session.fleet() as fleet:
         entries = fleet.journal.show(change)
@@ -108,16 +118,16 @@ def undo_change(session: Session, change: str, *, how: ChangeOptions) -> None:
         confirm_and_apply(session, fleet, fleet.undo(entries[0].change), how)
 
 
-@journal.command("resume")
+@journal.command("resume", examples=["seamark journal resume 01JCQ8"])
 @click.argument("change", shell_complete=complete_open_changes)
 @consent_options
 @global_options
 @pass_session
 def resume_change(session: Session, change: str, *, yes: bool) -> None:
-    """Finish a change that a crash left open.
+    """Finish an interrupted change.
 
-    Whoever holds it is fenced: its process must be dead, or it fails before its next act. Where a request was sent and
-    not answered, this waits until it can't land any more.
+    The process that holds the change is fenced: if it still runs, its next step fails. If a request was sent and not
+    answered, seamark waits until the request can no longer take effect.
     """
     with session.fleet() as fleet:
         found = fleet.journal.read_open(change)
@@ -127,17 +137,17 @@ def resume_change(session: Session, change: str, *, yes: bool) -> None:
         run_change(session, lambda progress: fleet.journal.resume(whole, progress=progress, confirm=word), change=whole)
 
 
-@journal.command("unlock")
+@journal.command("unlock", examples=["seamark journal unlock 01JCQ8 --holder 3f9a51c2"])
 @click.argument("change", shell_complete=complete_open_changes)
-@option("--id", "nonce", required=True, metavar="NONCE", help="The nonce of its holder, as journal show tells it.")
-@option("--force", is_flag=True, help="Close it even where it can't be told how a step ended.")
+@option("--holder", "nonce", required=True, metavar="NONCE", help="The nonce of its holder, from journal show.")
+@option("--force", is_flag=True, help="Close it even if the result of a step is unknown.")
 @consent_options
 @global_options
 @pass_session
 def unlock_change(session: Session, change: str, *, nonce: str, force: bool, yes: bool) -> None:
-    """Close a change that is open as it is, so that others can go on.
+    """Close an open change without finishing it.
 
-    Its holder is fenced. What it did can be undone afterwards.
+    Its holder is fenced. Steps that were done can be undone afterward.
     """
     with session.fleet() as fleet:
         found = fleet.journal.read_open(change)
@@ -151,18 +161,21 @@ def unlock_change(session: Session, change: str, *, nonce: str, force: bool, yes
         )
 
 
-@journal.command("export")
+@journal.command("export", examples=["seamark journal export 01JCQ8 --out change.jsonl"])
 @click.argument("change", shell_complete=complete_changes)
 @option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write to this file, readable by you alone, instead of standard output.",
+    help="Write to this file, readable by you only, instead of standard output.",
 )
 @global_options
 @pass_session
 def export_change(session: Session, change: str, *, out: Path | None) -> None:
-    """Write a change as it is stored, one JSON entry a line."""
+    """Print the stored entries of a change as JSON.
+
+    One entry per line, as stored in the journal.
+    """
     with session.fleet() as fleet:
         text = fleet.journal.export(change)
     if out is None:
@@ -171,15 +184,15 @@ def export_change(session: Session, change: str, *, out: Path | None) -> None:
     from seamark.changes.plan import write_private  # noqa: PLC0415
 
     write_private(text, out, what="the change")
-    session.reporter.note(f"change {change} is in {out}")
+    session.reporter.note(f"change {change} exported to {out}")
 
 
 def _close_first(session: Session, fleet: Fleet, change: str, how: ChangeOptions) -> None:
     """Close an open change as it is: only a closed change can be undone."""
     if how.dry_run or how.out is not None:
         raise RefusedError(
-            f"change {change} is still open, so nobody can say yet what an undo would do",
-            hint=f"seamark journal undo {change} closes it first, or seamark journal resume {change} finishes it",
+            f"change {change} is still open; its undo can be planned only after it is closed",
+            hint=f"close and undo it: seamark journal undo {change}; or finish it: seamark journal resume {change}",
         )
     found = fleet.journal.read_open(change)
     _show_open(session, found, steps=found.restores)

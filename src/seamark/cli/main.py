@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn, TextIO
 
@@ -16,6 +15,7 @@ import click
 from seamark import __version__
 from seamark.cli.options import global_options
 from seamark.cli.session import Session
+from seamark.cli.tree import VERBS, CommandError, HelpGroup, build_unknown_option
 from seamark.core.secrets import mask_text
 from seamark.errors import InterruptedRunError, SeamarkError, UsageError
 from seamark.report.data import OutputFormat
@@ -37,18 +37,19 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
-class LazyGroup(click.Group):
-    """Commands by name, each as `module:attribute` and the line that `--help` shows for it.
+class LazyGroup(HelpGroup):
+    """Commands by section and name, each as `module:attribute` and its summary.
 
-    The line is repeated here so that `--help` need not import the command; a test keeps the two equal.
+    The summary is repeated here so that `--help` imports no command; a test keeps the two equal.
     """
 
-    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, sections: Mapping[str, Mapping[str, tuple[str, str]]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.lazy = lazy
+        self.sections = sections
+        self.lazy = {name: found for section in sections.values() for name, found in section.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the given order."""
+        """Return the names, in the order of the sections."""
         return list(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -61,20 +62,47 @@ class LazyGroup(click.Group):
             raise TypeError(f"{module}:{attribute} is not a command")
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or suggest similar ones."""
-        name = args[0]
-        if name not in self.lazy and not name.startswith("-") and not ctx.resilient_parsing:
-            near = get_close_matches(name, self.lazy, n=1)
-            ctx.fail(f"No such command '{name}'." + (f" Did you mean '{near[0]}'?" if near else ""))
-        return super().resolve_command(ctx, args)
+    def find_synonym(self, ctx: click.Context, name: str, rest: Sequence[str]) -> str | None:
+        """Return the words of the right command; `get connectors` and `describe connector/NAME` are known too."""
+        name = name.removesuffix(".sh")
+        if name not in VERBS or name in self.synonyms:
+            return super().find_synonym(ctx, name, rest)
+        if name == "delete" and rest[:1] in (["-f"], ["--filename"]):
+            return "destroy"
+        # kubectl and kcctl put the verb first. Without a noun the verb is about connectors.
+        noun, slash, resource = self._read_noun(rest)
+        known = noun if noun in self.lazy else self.synonyms.get(noun, "")
+        return " ".join([known or "connectors", name, *([resource] if known and slash else [])])
+
+    def drop_noun(self, name: str, rest: Sequence[str]) -> Sequence[str]:
+        """Return the words after a verb without the noun that `find_synonym` has put before it."""
+        noun, slash, _ = self._read_noun(rest)
+        if slash and self.synonyms.get(name, "").startswith("journal "):
+            # `rollout undo connector/NAME`: the journal takes changes, not resources.
+            return rest[1:]
+        is_noun = name in VERBS and name not in self.synonyms and (noun in self.lazy or noun in self.synonyms)
+        if is_noun and noun in ("task", "tasks"):
+            # kcctl names a task as CONNECTOR/TASK. Here that would be a connector of a Connect cluster.
+            return [word.partition("/")[0] for word in rest[1:]]
+        return rest[1:] if is_noun else rest
+
+    def _read_noun(self, rest: Sequence[str]) -> tuple[str, str, str]:
+        return rest[0].partition("/") if rest and not rest[0].startswith("-") else ("", "", "")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the names and their lines without importing anything."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in self.lazy.items()])
+        """Write names and summaries by section, without importing anything."""
+        del ctx
+        width = max(map(len, self.lazy))
+        for title, commands in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), summary) for name, (_, summary) in commands.items()])
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands and the global options."""
+        self.format_commands(ctx, formatter)
+        records = [record for param in self.get_params(ctx) if (record := param.get_help_record(ctx)) is not None]
+        with formatter.section("Global options"):
+            formatter.write_dl(records)
 
 
 def start_logging(stream: TextIO, *, verbose: int) -> None:
@@ -101,45 +129,107 @@ def start_logging(stream: TextIO, *, verbose: int) -> None:
 COMPLETE_VAR = "_SEAMARK_COMPLETE"
 """The variable by which a shell's completion script requests completions."""
 
-COMMANDS = {
-    "status": ("seamark.cli.doctor:status", "Show every Connect cluster and what is in trouble."),
-    "connectors": ("seamark.cli.connectors:connectors", "Look at connectors, and change them."),
-    "workers": ("seamark.cli.doctor:workers", "Look at the workers of Connect."),
-    "offsets": ("seamark.cli.offsets:offsets", "Look at reading positions, back them up, and move them."),
-    "topics": ("seamark.cli.topics:topics", "Look at topics, and change them."),
-    "groups": ("seamark.cli.groups:groups", "Look at consumer groups, and move them."),
-    "copy": ("seamark.cli.copies:copy", "Copy a topic to another number of partitions, on Spark."),
-    "land": (
-        "seamark.cli.pipelines:land",
-        "Land a topic in a table of PostgreSQL or of a lake, each record once, on Spark.",
-    ),
-    "lag": ("seamark.cli.groups:lag", "Show how far every group and sink is behind, or with --sources every source."),
-    "plan": ("seamark.cli.apply:plan", "Show the way from what runs to what the files say; nothing is changed."),
-    "apply": ("seamark.cli.apply:apply", "Make what runs as the files say, or apply a saved plan."),
-    "destroy": (
-        "seamark.cli.apply:destroy",
-        "Delete the connectors that the files name; their offsets and groups stay.",
-    ),
-    "pull": ("seamark.cli.apply:pull", "Write what runs into spec files."),
-    "journal": ("seamark.cli.journal:journal", "Look at what was changed, finish it, or take it back."),
-    "init": ("seamark.cli.journal:init", "Make the journal's topics or folder, before the first change."),
-    "doctor": ("seamark.cli.doctor:doctor", "Look for what is wrong, and say how to mend it."),
-    "context": ("seamark.cli.context:context", "Name clusters, and choose one."),
-    "spark": ("seamark.cli.pipelines:spark", "Bring seamark to a Spark cluster."),
-    "demo": ("seamark.cli.demo:demo", "Start real servers, break something, and mend it."),
-    "completion": ("seamark.cli.complete:completion", "Write the completion script of a shell."),
+SECTIONS = {
+    "Inspect and change": {
+        "status": ("seamark.cli.doctor:status", "Show the health of each Connect cluster"),
+        "lag": ("seamark.cli.groups:lag", "Show the lag of groups, sinks and sources"),
+        "doctor": ("seamark.cli.doctor:doctor", "Find problems and how to fix them"),
+        "connectors": ("seamark.cli.connectors:connectors", "Inspect and change connectors"),
+        "offsets": ("seamark.cli.offsets:offsets", "Inspect, back up and change offsets"),
+        "topics": ("seamark.cli.topics:topics", "Inspect and change topics"),
+        "groups": ("seamark.cli.groups:groups", "Inspect and change consumer groups"),
+        "workers": ("seamark.cli.doctor:workers", "Inspect Connect workers"),
+        "plugins": ("seamark.cli.connectors:plugins", "Inspect connector plugins"),
+        "loggers": ("seamark.cli.connectors:loggers", "Inspect and change log levels of workers"),
+    },
+    "As code": {
+        "plan": ("seamark.cli.apply:plan", "Preview the changes spec files require"),
+        "apply": ("seamark.cli.apply:apply", "Apply spec files or a saved plan"),
+        "destroy": ("seamark.cli.apply:destroy", "Delete the connectors of spec files"),
+        "pull": ("seamark.cli.apply:pull", "Write running connectors to spec files"),
+    },
+    "History": {
+        "journal": ("seamark.cli.journal:journal", "Show, resume and undo changes"),
+    },
+    "Data jobs": {
+        "copies": ("seamark.cli.copies:copies", "Copy a topic to another partition count"),
+        "pipelines": ("seamark.cli.pipelines:pipelines", "Write topics to tables, exactly once"),
+        "spark": ("seamark.cli.pipelines:spark", "Prepare seamark for a Spark cluster"),
+    },
+    "Set up": {
+        "init": ("seamark.cli.journal:init", "Create the journal before the first change"),
+        "context": ("seamark.cli.context:context", "Add, choose and test contexts"),
+        "demo": ("seamark.cli.demo:demo", "Play a demo on real servers"),
+        "completion": ("seamark.cli.complete:completion", "Print the completion script of a shell"),
+    },
+}
+
+# Nouns in other forms, names that were used before, and commands of other tools.
+SYNONYMS = {
+    "changes": "journal",
+    "check": "doctor",
+    "cluster": "status",
+    "cluster-info": "status",
+    "clusters": "status",
+    "config": "context",
+    "connector": "connectors",
+    "connector-plugins": "plugins",
+    "consumer-group": "groups",
+    "consumer-groups": "groups",
+    "contexts": "context",
+    "copy": "copies",
+    "diff": "plan",
+    "export": "offsets export",
+    "forget": "offsets reset",
+    "get-contexts": "context list",
+    "group": "groups",
+    "heal": "connectors heal",
+    "health": "doctor",
+    "help": "--help",
+    "history": "journal list",
+    "import": "offsets import",
+    "info": "status",
+    "kafka-consumer-groups": "groups",
+    "kafka-topics": "topics",
+    "land": "pipelines",
+    "log-level": "loggers",
+    "logger": "loggers",
+    "mend": "offsets repair",
+    "move": "offsets move",
+    "offset": "offsets",
+    "pipeline": "pipelines",
+    "plugin": "plugins",
+    "profile": "context",
+    "repair": "offsets repair",
+    "reset": "offsets reset",
+    "reset-offsets": "groups move",
+    "restore": "offsets restore",
+    "rollback": "journal undo",
+    "rollout": "",
+    "seek": "offsets move",
+    "skip": "offsets skip",
+    "task": "connectors",
+    "tasks": "connectors",
+    "topic": "topics",
+    "undo": "journal undo",
+    "use": "context use",
+    "use-context": "context use",
+    "validate": "plan",
+    "version": "--version",
+    "worker": "workers",
 }
 
 
-@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="seamark", message="%(prog)s %(version)s")
+@click.group(
+    cls=LazyGroup, sections=SECTIONS, synonyms=SYNONYMS, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(__version__, prog_name="seamark", message="%(prog)s %(version)s", help="Show the version.")
 @global_options
 def root() -> None:
     """Run Kafka Connect without fear.
 
-    Global options may also stand behind the command. Exit codes: 0 done, 1 failed, 2 changes
-    present, 3 partly done, 4 not allowed, 5 refused by a safety rule, 6 unreachable, 64 wrong
-    usage, 130 interrupted.
+    Global options can be placed before or after the command. Exit codes: 0 done, 1 failed, 2 changes present, 3 partly
+    done, 4 not allowed, 5 refused by a safety rule, 6 unreachable, 64 wrong usage, 130 interrupted.
     """
 
 
@@ -180,7 +270,7 @@ def _execute(argv: Sequence[str], session: Session) -> int:
         return UsageError.exit_code
     except click.ClickException as mistake:
         _guess_output(argv, session)
-        error = _build_usage_error(mistake)
+        error = _build_usage_error(mistake, argv)
     except SeamarkError as known:
         _show_traceback(session, known)
         error = known
@@ -206,10 +296,13 @@ def _invoke(argv: Sequence[str], session: Session) -> int:
     return session.exit_code
 
 
-def _build_usage_error(mistake: click.ClickException) -> UsageError:
+def _build_usage_error(mistake: click.ClickException, argv: Sequence[str]) -> UsageError:
+    if isinstance(mistake, click.NoSuchOption):
+        mistake = build_unknown_option(mistake, argv) or mistake
     ctx = mistake.ctx if isinstance(mistake, click.UsageError) else None
     path = ctx.command_path if ctx else "seamark"
-    return UsageError(mistake.format_message().rstrip("."), hint=f"{path} --help shows how")
+    hint = mistake.hint if isinstance(mistake, CommandError) else f"run: {path} --help"
+    return UsageError(mistake.format_message().rstrip("."), hint=hint)
 
 
 def _build_surprise(unexpected: Exception) -> SeamarkError:
@@ -217,9 +310,9 @@ def _build_surprise(unexpected: Exception) -> SeamarkError:
 
     text = mask_text(f"{type(unexpected).__name__}: {unexpected}".strip(": "))
     return SeamarkError(
-        "seamark came upon something it did not expect",
+        "unexpected internal error",
         cause=text.splitlines()[0],
-        hint="run it again with -v for the traceback, and please report it",
+        hint="run the command again with -v for the traceback, and report it",
     )
 
 

@@ -1,4 +1,4 @@
-"""`seamark offsets move | forget | import | copy`."""
+"""`seamark offsets import|move|reset|copy|restore|skip|repair|purge|relocate`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from seamark.cli.confirm import (
     run_change,
     show_plan,
 )
-from seamark.cli.options import Duration, F, build_options, global_options, option, pass_session
+from seamark.cli.options import Duration, F, Number, build_options, global_options, option, pass_session
 from seamark.cli.session import Session
+from seamark.cli.tree import command
 from seamark.core.refs import parse_subject
 from seamark.errors import UsageError
 from seamark.report.words import render_count
@@ -35,27 +36,56 @@ if TYPE_CHECKING:
     from seamark.offsets.model import Tolerance
 
 
-@click.command("skip")
+partition_option = option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    metavar="NAME|JSON",
+    help="Only this source partition: a table, a file, or fields as JSON.",
+)
+topic_option = option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="T[:0,1]",
+    help="Only this topic, or these partitions of it; repeatable.",
+)
+assume_down_option = option(
+    "--assume-worker-down",
+    is_flag=True,
+    help="Continue if a worker is unreachable. First stop that worker.",
+)
+progress_option = option(
+    "--progress-timeout",
+    type=Duration(),
+    metavar="DURATION",
+    help="Wait for the first new offset; 0s doesn't wait. Default: at most 15 s.",
+)
+
+
+@command(
+    "skip",
+    examples=[
+        "seamark offsets skip log-guild --dry-run",
+        "seamark offsets skip log-guild --at orders-3@123 --dlq-topic orders-dlq",
+    ],
+)
 @click.argument("owner", shell_complete=complete_connectors)
-@option("--at", metavar="TOPIC-PARTITION@OFFSET", help="The record, where you know it: orders-3@123.")
+@option("--at", metavar="TOPIC-PARTITION@OFFSET", help="The record, if you know it: orders-3@123.")
 @option(
-    "--park",
+    "--dlq-topic",
     metavar="TOPIC",
-    help="Where the record is parked. Without it the sink's own dead-letter topic, or NAME-dlq.",
+    help="The dead letter queue. Default: the sink's own, or NAME-dlq.",
 )
 @option(
-    "--lend",
-    "lent",
+    "--temporary-config",
+    "temporary",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A key of its config for the time in which it takes records one by one, such as flush.size=1.",
+    help="Set a config during the search, such as flush.size=1; repeatable.",
 )
-@option("--show", is_flag=True, help="Show the first bytes of the record's value, and the words of the error.")
-@option(
-    "--accept-zombie",
-    is_flag=True,
-    help="Go on although a worker that ran it can't be reached. Only if you have ended that worker.",
-)
+@option("--show-value", is_flag=True, help="Show the first bytes of the value, and the error message.")
+@assume_down_option
 @change_options
 @global_options
 @pass_session
@@ -64,20 +94,20 @@ def skip(
     *,
     owner: str,
     at: str | None,
-    park: str | None,
-    lent: tuple[str, ...],
-    show: bool,
-    accept_zombie: bool,
+    dlq_topic: str | None,
+    temporary: tuple[str, ...],
+    show_value: bool,
+    assume_worker_down: bool,
     how: ChangeOptions,
 ) -> None:
-    """Let a failed sink go on behind the one record that it can't take.
+    """Skip the record a failed sink can't process.
 
-    The record is found by its bytes, by the task's trace, or by letting the sink take records one by one. All before it
-    are delivered; it alone is parked in a dead-letter topic, with its place and the error.
+    seamark finds the record by its bytes, by the task's trace, or by running the sink with one record at a time.
+    Records before it are delivered. The record itself is sent to a dead letter queue with its offset and the error.
     """
     from seamark.kafka.model import parse_place  # noqa: PLC0415
 
-    lend = _parse_lent(lent)
+    lend = _parse_temporary(temporary)
     with session.fleet() as fleet:
         poison = fleet.skips.find(owner, at=None if at is None else parse_place(at))
         if poison is None:
@@ -85,7 +115,9 @@ def skip(
             if not _carry_out_search(session, fleet, search, how):
                 return
             poison = search.read_poison()
-        planned = fleet.skips.plan(owner, poison, park=park, lend=lend, accept_zombies=accept_zombie, show=show)
+        planned = fleet.skips.plan(
+            owner, poison, park=dlq_topic, lend=lend, assume_worker_down=assume_worker_down, show=show_value
+        )
         confirm_and_apply(session, fleet, planned, how)
 
 
@@ -94,7 +126,7 @@ def _carry_out_search(session: Session, fleet: Fleet, search: Search, how: Chang
     if how.dry_run or how.out is not None:
         confirm_and_apply(session, fleet, search.planned, how)
         return False
-    show_plan(session, search.planned, is_data=False)
+    show_plan(session, search.planned, is_preview=False)
     word = confirm_plan(session, fleet, search.planned, yes=how.yes)
     if session.output.is_text:
         return run_change(session, lambda progress: fleet.apply(search.planned, progress, confirm=word)).is_done
@@ -106,150 +138,181 @@ def _carry_out_search(session: Session, fleet: Fleet, search: Search, how: Chang
     return result.is_done
 
 
-def _parse_lent(lent: tuple[str, ...]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in lent]
+def _parse_temporary(temporary: tuple[str, ...]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in temporary]
     if wrong := [key for key, sign, _ in pairs if not sign or not key.strip()]:
-        raise UsageError(f"{wrong[0]!r} is no key with a value", hint="write --lend flush.size=1")
+        raise UsageError(
+            f"invalid value {wrong[0]!r} for --temporary-config: expected KEY=VALUE",
+            hint="write --temporary-config flush.size=1",
+        )
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-partition_option = option(
-    "--partition",
-    "partitions",
-    multiple=True,
-    metavar="NAME|JSON",
-    help="Only this partition: a table, a file, TOPIC[:0,1], or some of its fields as JSON.",
-)
+def _build_safety(tolerance: str | None, progress_timeout: float | None, *, assume_worker_down: bool) -> dict[str, Any]:
+    return {
+        "tolerance": _parse_tolerance(tolerance),
+        "assume_worker_down": assume_worker_down,
+        "wait_seconds": progress_timeout,
+    }
 
 
-option_accept_zombie = option(
-    "--accept-zombie",
-    is_flag=True,
-    help="Go on although a worker that ran it can't be reached. Only if you have ended that worker.",
-)
-option_wait = option(
-    "--wait",
-    type=Duration(),
-    metavar="TIME",
-    help="How long to look for its first new position once it runs again; 0s for not at all. "
-    "Without it as long as its workers need to store one, and at most 15s.",
-)
-
-
-def _build_safety(tolerance: str | None, wait: float | None, *, accept_zombie: bool) -> dict[str, Any]:
-    return {"tolerance": _parse_tolerance(tolerance), "accept_zombies": accept_zombie, "wait_seconds": wait}
-
-
-care_options = build_options(
-    option_wait,
-    option_accept_zombie,
+safety_options = build_options(
+    progress_option,
+    assume_down_option,
     option(
         "--tolerance",
         metavar="N|N%",
-        help="How much more than the plan says may be read again or skipped once it has stopped. "
-        "Without it a tenth, and at least 1 000 rows or records or 1 MiB.",
+        help="Allowed difference from the plan's counts. Default: 10%, at least 1,000 rows or records or 1 MiB.",
     ),
     into="safety",
     build=_build_safety,
 )
 
 
-@click.command("move")
-@click.argument("owners", nargs=-1, metavar="OWNER...", shell_complete=complete_connectors)
-@option(
-    "--to",
-    metavar="PLACE",
-    help="beginning, a number, a time as 2026-11-14T12:00:00Z, a JSON map; for sinks and groups earliest, latest too.",
+def _choose_source(from_file: Path | None, from_group: str | None) -> Path | str | None:
+    if from_file is not None and from_group is not None:
+        raise UsageError("pass exactly one of --to, --back, --shift, --from-file, --from-group")
+    return from_file or from_group
+
+
+def _build_move(
+    to: str | None, back: str | None, shift: int | None, from_file: Path | None, from_group: str | None
+) -> dict[str, Any]:
+    return {"to": to, "back": back, "shift": shift, "source": _choose_source(from_file, from_group)}
+
+
+# `offsets move` and `groups move` have the same options.
+move_options = build_options(
+    option("--to", metavar="LOCATION", help="earliest, latest, current, an offset, a time, or -1h (before now)."),
+    option("--back", metavar="DURATION", help="Move back by DURATION (90s, 1h, 2d) of record time."),
+    option("--shift", type=Number(), metavar="N", help="Move by N records, bytes or IDs; back if negative."),
+    option(
+        "--from-file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Use the offsets of an export.",
+    ),
+    option("--from-group", metavar="GROUP", help="Use the committed offsets of another group."),
+    into="target",
+    build=_build_move,
 )
-@option("--back", metavar="TIME", help="So much earlier, as 90s, 1h or 2d: by the time in the data.")
-@option(
-    "--as-of",
-    metavar="TIME",
-    help="Where each of the owners stood at that time, as the offsets topics, the journal and exports tell.",
+
+
+@command(
+    "move",
+    examples=[
+        "seamark offsets move log-guild --to 2026-11-14T12:00:00Z --dry-run",
+        "seamark offsets move log-guild --back 1h",
+        "seamark offsets move group/billing --to earliest --topic orders:0,1",
+    ],
 )
-@option("--all", "everything", is_flag=True, help="With --as-of: every connector of the context.")
+@click.argument("owner", shell_complete=complete_connectors)
+@move_options
+@partition_option
+@topic_option
+@safety_options
+@change_command
+def move(
+    fleet: Fleet,
+    *,
+    owner: str,
+    target: dict[str, Any],
+    partitions: tuple[str, ...],
+    topics: tuple[str, ...],
+    safety: dict[str, Any],
+) -> PlannedChange:
+    """Change the offsets OWNER resumes from.
+
+    OWNER is a connector NAME or CLUSTER/NAME, group/NAME or pipeline/NAME. The plan counts what is reprocessed or
+    skipped. A connector is stopped and restarted; a group must be empty.
+    """
+    return fleet.offsets.move(owner, partitions=partitions, topics=topics, **target, **safety)
+
+
+@command(
+    "restore",
+    examples=[
+        "seamark offsets restore log-guild --at 2026-11-14T12:00:00Z --dry-run",
+        "seamark offsets restore --all --at 2026-11-14T12:00:00Z --skip-unknown",
+    ],
+)
+@click.argument("owners", nargs=-1, metavar="[OWNER|GLOB]...", shell_complete=complete_connectors)
+@option("--at", required=True, metavar="TIME", help="The point in time, such as 2026-11-14T12:00:00Z.")
+@option("--all", "everything", is_flag=True, help="Every connector of the context.")
 @option(
     "--exports",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
     metavar="PATH",
-    help="With --as-of: an export, or a folder of them, that may have seen where they stood.",
+    help="Use this export, or a folder of exports, as evidence; repeatable.",
 )
-@option(
-    "--by-record-time",
-    is_flag=True,
-    help="With --as-of: a sink that nobody has seen goes to the first record of that time or later.",
-)
-@option(
-    "--skip-unknown", is_flag=True, help="With --as-of: leave out whoever nobody has seen, instead of refusing all."
-)
-@option("--shift", type=int, metavar="N", help="N records, bytes or ids on, or back where N is negative.")
-@option(
-    "--from", "source", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Where an export says."
-)
+@option("--by-record-time", is_flag=True, help="Without evidence, move a sink to the first record of that time.")
+@option("--skip-unknown", is_flag=True, help="Omit owners without evidence instead of refusing the plan.")
 @partition_option
-@care_options
+@topic_option
+@safety_options
 @change_command
-def move(
+def restore(
     fleet: Fleet,
     *,
+    at: str,
     owners: tuple[str, ...],
-    as_of: str | None,
     partitions: tuple[str, ...],
+    topics: tuple[str, ...],
     safety: dict[str, Any],
-    **rest: Any,
+    **evidence: Any,
 ) -> PlannedChange:
-    """Let OWNER go on from another place: a connector NAME or CLUSTER/NAME, group/NAME or pipeline/NAME.
+    """Restore the offsets owners had at a time.
 
-    The plan counts what is read again or skipped. A connector is stopped, proven to stand still, counted again,
-    written, verified, and goes on. A group must be empty. With --as-of several owners, globs too, go back together.
+    OWNER is a connector NAME or CLUSTER/NAME, or group/NAME. seamark determines the offsets of that time from the
+    offsets topics, the journal and exports. If it has no evidence for an owner, it refuses the plan.
     """
-    past = {key: rest.pop(key) for key in ("everything", "exports", "by_record_time", "skip_unknown")}
-    if as_of is not None and all(value is None for value in rest.values()):
-        return fleet.offsets.back_to(as_of, owners, partitions=partitions, **past, **safety)
-    _refuse_many(owners, past)
-    return fleet.offsets.move(owners[0], as_of=as_of, partitions=partitions, **rest, **safety)
+    return fleet.offsets.restore(at, owners, partitions=(*partitions, *topics), **evidence, **safety)
 
 
-def _refuse_many(owners: tuple[str, ...], past: dict[str, Any]) -> None:
-    """Raise for several owners, unless the target is a point in time."""
-    if any(past.values()):
-        named = ", ".join(f"--{'all' if key == 'everything' else key.replace('_', '-')}" for key in past if past[key])
-        raise UsageError(f"{named} goes with --as-of alone")
-    if len(owners) != 1:
-        raise UsageError("say which owner is moved: exactly one", hint="--as-of alone takes several, or --all")
-
-
-@click.command("forget")
+@command("reset", examples=["seamark offsets reset log-guild --dry-run"])
 @click.argument("owner", shell_complete=complete_connectors)
 @partition_option
-@care_options
+@topic_option
+@safety_options
 @change_command
-def forget(fleet: Fleet, *, owner: str, partitions: tuple[str, ...], safety: dict[str, Any]) -> PlannedChange:
-    """Let OWNER forget its offsets, so that it begins at its beginning. Connect calls it reset."""
-    return fleet.offsets.forget(owner, partitions=partitions, **safety)
+def reset(
+    fleet: Fleet, *, owner: str, partitions: tuple[str, ...], topics: tuple[str, ...], safety: dict[str, Any]
+) -> PlannedChange:
+    """Delete the offsets of OWNER.
+
+    A source starts from its beginning; a sink starts where its auto.offset.reset says.
+    """
+    return fleet.offsets.reset(owner, partitions=partitions, topics=topics, **safety)
 
 
-@click.command("import")
+@command(
+    "import",
+    examples=["seamark offsets import backup.json --dry-run", "seamark offsets import backup.json log-guild"],
+)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.argument("owners", nargs=-1, metavar="[OWNER]...")
-@care_options
+@safety_options
 @change_command
 def import_offsets(fleet: Fleet, *, file: Path, owners: tuple[str, ...], safety: dict[str, Any]) -> PlannedChange:
-    """Put owners where FILE says: an export of seamark, or the JSON of connect-offsets.
+    """Set the offsets of owners from an export.
 
-    Without OWNER all of them. Partitions that the file does not name stay as they are.
+    FILE is an export of seamark, or the JSON of connect-offsets. Without OWNER, all owners of the file are changed.
+    Partitions that the file doesn't name stay as they are.
     """
-    return fleet.offsets.restore(file, owners=owners, **safety)
+    return fleet.offsets.import_file(file, owners=owners, **safety)
 
 
-@click.command("copy")
+@command("copy", examples=["seamark offsets copy log-guild log-guild-2 --dry-run"])
 @click.argument("source", metavar="FROM", shell_complete=complete_connectors)
 @click.argument("target", metavar="TO", shell_complete=complete_connectors)
-@care_options
+@safety_options
 @change_command
 def copy(fleet: Fleet, *, source: str, target: str, safety: dict[str, Any]) -> PlannedChange:
-    """Put TO where FROM stands. A file, an alias or a prefix in the keys becomes that of TO."""
+    """Copy the offsets of one owner to another.
+
+    A file, an alias or a prefix in the source partitions is replaced by that of TO.
+    """
     return fleet.offsets.copy(source, target, **safety)
 
 
@@ -261,7 +324,10 @@ def _parse_tolerance(text: str | None) -> Tolerance | None:
     try:
         return parse_tolerance(text)
     except ValueError:
-        raise UsageError(f"{text!r} is no tolerance", hint="a number, or a share as 10%") from None
+        raise UsageError(
+            f"invalid value {text!r} for --tolerance: expected a number or a percentage",
+            hint="write --tolerance 1000 or --tolerance 10%",
+        ) from None
 
 
 def _refuse_removed(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -279,45 +345,53 @@ def _removed(name: str) -> Callable[[F], F]:
     return click.option(name, is_flag=True, hidden=True, expose_value=False, callback=_refuse_removed)
 
 
-@click.command("mend")
+@command(
+    "repair",
+    examples=[
+        "seamark offsets repair log-guild --prefer newest --dry-run",
+        "seamark offsets repair --all --prefer newest",
+    ],
+)
 @click.argument("owners", nargs=-1, metavar="[OWNER]...", shell_complete=complete_connectors)
-@option("--all", "everything", is_flag=True, help="All sources about whose records something is odd.")
+@option("--all", "everything", is_flag=True, help="All sources whose records have findings.")
 @option(
-    "--take",
+    "--prefer",
     default="",
-    metavar="newest|PLACE",
-    help="Whose value counts, where records differ: one as connect-offsets-3@117, or the newest; of copies of one key "
-    "that is the one at home.",
+    metavar="newest|LOCATION",
+    help="The value to keep if records differ: the newest, or connect-offsets-3@117.",
 )
 @_removed("--clean")
 @_removed("--only")
-@care_options
+@safety_options
 @change_command
-def mend(
+def repair(
     fleet: Fleet,
     *,
     owners: tuple[str, ...],
     everything: bool,
-    take: str,
+    prefer: str,
     safety: dict[str, Any],
 ) -> PlannedChange:
-    """Put the records of a source's offsets right: several spellings of one key, copies on other partitions.
+    """Repair the offset records of sources.
 
-    Every spelling that a task may look for, and every copy of it, gets the same value. The plan says what each record
-    will be. The connector is stopped for it and goes on.
+    All encodings of a key that a task may read, and all misplaced records of it, get the same value. The plan shows
+    each record. The connector is stopped and restarted.
     """
-    return fleet.offsets.mend(owners, everything=everything, take=take, **safety)
+    return fleet.offsets.repair(owners, everything=everything, take=prefer, **safety)
 
 
-@click.command("purge")
+@command(
+    "purge",
+    examples=["seamark offsets purge old-guild --dry-run", "seamark offsets purge --all --older-than 30d"],
+)
 @click.argument("owners", nargs=-1, metavar="[OWNER]...")
-@option("--all", "everything", is_flag=True, help="Everything that offsets orphans lists.")
-@option("--older-than", type=Duration(), metavar="TIME", help="Only what was last written longer ago, as 30d.")
+@option("--all", "everything", is_flag=True, help="Everything that `offsets orphans` lists.")
+@option("--older-than", type=Duration(), metavar="DURATION", help="Only offsets last written longer ago, such as 30d.")
 @option(
     "--backup",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write what is taken away to this new file first, as offsets export does. The journal keeps it too.",
+    help="Export the offsets to this new file first.",
 )
 @change_options
 @global_options
@@ -331,10 +405,10 @@ def purge(
     backup: Path | None,
     how: ChangeOptions,
 ) -> None:
-    """Take away offsets whose connector is gone: OWNER is NAME or CLUSTER/NAME, as offsets orphans lists them.
+    """Delete orphaned offsets.
 
-    A connector that is created with such a name later begins at its beginning. The other keys of the topic are not
-    touched. seamark journal undo puts every record back as it was.
+    OWNER is NAME or CLUSTER/NAME of a connector that doesn't exist, as `offsets orphans` lists them. A connector that
+    is created with that name later starts from its beginning. `seamark journal undo` restores every record.
     """
     from seamark.offsets.read.export_file import refuse_existing  # noqa: PLC0415
 
@@ -363,12 +437,18 @@ def say_written(export: OffsetExport, file: Path) -> str:
     return f"{render_count(export.count, 'offset')} of {render_count(len(export.owners), 'owner')} {verb} in {file}"
 
 
-@click.command("relocate")
+@command(
+    "relocate",
+    examples=[
+        "seamark offsets relocate log-guild --topic log-guild-offsets --dry-run",
+        "seamark offsets relocate log-guild --worker-topic",
+    ],
+)
 @click.argument("owner", shell_complete=complete_connectors)
-@option("--topic", metavar="TOPIC", help="The offsets topic that it shall have; made where it is not there.")
-@option("--workers", is_flag=True, help="Back to the offsets topic of its workers.")
-@option_accept_zombie
-@option_wait
+@option("--topic", metavar="TOPIC", help="The new offsets topic; created if it doesn't exist.")
+@option("--worker-topic", is_flag=True, help="The offsets topic of its workers.")
+@assume_down_option
+@progress_option
 @change_options
 @global_options
 @pass_session
@@ -377,18 +457,20 @@ def relocate(
     *,
     owner: str,
     topic: str | None,
-    workers: bool,
-    accept_zombie: bool,
-    wait: float | None,
+    worker_topic: bool,
+    assume_worker_down: bool,
+    progress_timeout: float | None,
     how: ChangeOptions,
 ) -> None:
-    """Let source OWNER keep its offsets in a topic of its own, or in that of its workers again.
+    """Move the offsets of a source to another topic.
 
-    It reads nothing again: it is stopped, its records are carried over to the byte and verified, then its config names
-    the topic (offsets.storage.topic), and it goes on.
+    The connector is stopped, its records are copied byte for byte and verified, its config gets the topic
+    (offsets.storage.topic), and it resumes. It reprocesses nothing.
     """
-    if (topic is None) is not workers:
-        raise UsageError("say one of --topic and --workers", hint="seamark offsets relocate NAME --topic TOPIC")
+    if (topic is None) is not worker_topic:
+        raise UsageError("pass exactly one of --topic and --worker-topic")
     with session.fleet() as fleet:
-        planned = fleet.offsets.relocate(owner, topic, accept_zombies=accept_zombie, wait_seconds=wait)
+        planned = fleet.offsets.relocate(
+            owner, topic, assume_worker_down=assume_worker_down, wait_seconds=progress_timeout
+        )
         confirm_and_apply(session, fleet, planned, how)

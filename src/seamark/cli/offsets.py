@@ -10,9 +10,21 @@ import click
 from seamark.cli.answer import Answer, build_answer, choose_exit_code
 from seamark.cli.complete import complete_connectors
 from seamark.cli.main import without_collector
-from seamark.cli.offset_changes import copy, forget, import_offsets, mend, move, purge, relocate, say_written, skip
-from seamark.cli.options import global_options, option, pass_session, show_command
+from seamark.cli.offset_changes import (
+    copy,
+    import_offsets,
+    move,
+    purge,
+    relocate,
+    repair,
+    reset,
+    restore,
+    say_written,
+    skip,
+)
+from seamark.cli.options import Number, global_options, option, pass_session, show_command
 from seamark.cli.session import Session
+from seamark.cli.tree import group
 from seamark.errors import SeamarkError
 from seamark.offsets.list_views import build_check_view, build_comparison_view, build_history_view, build_orphans_view
 from seamark.offsets.views import build_offsets_view
@@ -21,51 +33,59 @@ if TYPE_CHECKING:
     from seamark.fleet import Fleet
 
 
-@click.group
+@group(
+    {
+        "forget": "offsets reset",
+        "mend": "offsets repair",
+        "fix": "offsets repair",
+        "clean": "offsets purge",
+        "backup": "offsets export",
+        "rollback": "offsets restore",
+        "list": "offsets show",
+    }
+)
 def offsets() -> None:
-    """Look at reading positions, back them up, and move them."""
+    """Inspect, back up and change offsets."""
 
 
-for command in (move, forget, import_offsets, copy, relocate, purge, mend, skip):
-    offsets.add_command(command)
-
-
-@offsets.command("show")
+@offsets.command("show", examples=["seamark offsets show log-guild", "seamark offsets show group/billing -o json"])
 @click.argument("owner", shell_complete=complete_connectors)
 @option(
     "--route",
     type=click.Choice(["rest", "store"]),
-    help="Ask Connect's REST API alone, or the store alone. Without it the store, and REST beside it.",
+    help="Read from Connect's REST API or from the store only. Default: both.",
 )
-@option("--raw", is_flag=True, help="Show every record with its bytes, also those that are nobody's.")
+@option("--raw", is_flag=True, help="Show every record with its bytes.")
 @global_options
 @pass_session
 def show_offsets(session: Session, *, owner: str, route: str | None, raw: bool) -> None:
-    """Show what OWNER remembers: a connector NAME or CLUSTER/NAME, group/NAME or pipeline/NAME.
+    """Show the offsets of a connector, group or pipeline.
 
-    Offsets are read where they lie, with the record each comes from. What is odd about them is named, and what REST
-    says where it differs.
+    OWNER is a connector NAME or CLUSTER/NAME, group/NAME or pipeline/NAME. Offsets are read from their store, each with
+    the record that holds it. Findings are listed, and differences from Connect's REST API.
     """
     with session.fleet() as fleet:
-        owned = fleet.offsets.of(owner, route=route)
+        owned = fleet.offsets.get(owner, route=route)
         session.show(Answer(build_offsets_view(owned, raw=raw, now=session.now())))
 
 
-@offsets.command("export")
+@offsets.command(
+    "export", examples=["seamark offsets export --all --out backup.json", "seamark offsets export log-guild"]
+)
 @click.argument("owners", nargs=-1, metavar="[OWNER]...", shell_complete=complete_connectors)
-@option("--all", "everything", is_flag=True, help="Everything that the Connect clusters of the context hold.")
+@option("--all", "everything", is_flag=True, help="All owners in the Connect clusters of the context.")
 @option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write to this new file, readable by you alone, instead of standard output.",
+    help="Write to this new file, readable by you only, instead of standard output.",
 )
 @global_options
 @pass_session
 def export_offsets(session: Session, *, owners: tuple[str, ...], everything: bool, out: Path | None) -> None:
-    """Write offsets with the bytes behind them, as a backup.
+    """Export offsets with their bytes, as a backup.
 
-    A file that is there is never replaced. What could not be read is named in the export, and the exit code is 3.
+    An existing file is never replaced. The export names owners that could not be read, and the exit code is 3.
     """
     from seamark.offsets.read.export_file import refuse_existing, render_export, write_export  # noqa: PLC0415
 
@@ -90,45 +110,50 @@ def export_offsets(session: Session, *, owners: tuple[str, ...], everything: boo
     session.exit_code = choose_exit_code(errors, all_failed=not export.owners)
 
 
-@offsets.command("verify")
+@offsets.command("verify", examples=["seamark offsets verify backup.json"])
 @click.argument("file", type=click.Path(path_type=Path))
 @global_options
 @pass_session
 def verify_export(session: Session, file: Path) -> None:
-    """Look whether an export is as it was written, and its offsets are what its bytes say. No server is asked."""
+    """Verify an export file.
+
+    Checks that the file is unchanged and that its offsets match its bytes. No server is needed.
+    """
     from seamark.offsets.read.export_file import check_export  # noqa: PLC0415
 
     found = check_export(file)
     errors: tuple[SeamarkError, ...] = ()
     if found.problems:
-        errors = (SeamarkError(f"{file} is not as it was written", hint="take another copy of the export"),)
+        errors = (SeamarkError(f"{file} was changed after it was exported", hint="use another copy of the export"),)
     session.show(Answer(build_check_view(found), errors, exit_code=1 if errors else 0))
 
 
-@offsets.command("history")
+@offsets.command("history", examples=["seamark offsets history log-guild --limit 20"])
 @click.argument("owner", shell_complete=complete_connectors)
-@option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N writes.")
+@option("--limit", type=Number(minimum=1), metavar="N", help="Only the newest N writes.")
 @show_command
 def show_history(fleet: Fleet, *, owner: str, limit: int | None) -> Answer:
-    """Show every write of a connector's offsets that its topic still holds, the oldest first.
+    """Show earlier offsets of a connector.
 
-    Compaction takes what was overwritten, in its own time: min.compaction.lag.ms of the topic keeps it longer.
+    Lists every write that the offsets topic still holds, oldest first. Compaction removes overwritten records; a longer
+    min.compaction.lag.ms of the topic keeps them longer.
     """
     entries = fleet.offsets.history(owner)
     shown = entries if limit is None else entries[-limit:]
     return Answer(build_history_view(owner, shown))
 
 
-@offsets.command("diff")
+@offsets.command("diff", examples=["seamark offsets diff backup.json", "seamark offsets diff before.json after.json"])
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", type=click.Path(path_type=Path), required=False)
-@option("--detailed-exitcode", is_flag=True, help="End with 2 where something differs.")
+@option("--detailed-exitcode", is_flag=True, help="End with exit code 2 if there are differences.")
 @global_options
 @pass_session
 def diff_offsets(session: Session, *, before: Path, after: Path | None, detailed_exitcode: bool) -> None:
-    """Compare two exports, or an export with what is held now.
+    """Compare two exports, or one with current offsets.
 
-    BEFORE and AFTER are files of offsets export or of connect-offsets. Without AFTER the same owners are read anew.
+    BEFORE and AFTER are files of `offsets export` or of connect-offsets. Without AFTER, seamark reads the current
+    offsets of the same owners.
     """
     if after is not None:
         from seamark.offsets.read.export import build_comparison, read_side  # noqa: PLC0415
@@ -141,12 +166,19 @@ def diff_offsets(session: Session, *, before: Path, after: Path | None, detailed
     session.show(Answer(build_comparison_view(found), exit_code=code))
 
 
-@offsets.command("orphans")
+@offsets.command("orphans", examples=["seamark offsets orphans"])
 @global_options
 @pass_session
 def list_orphans(session: Session) -> None:
-    """List offsets whose connector is gone, the oldest first. A connector of the same name would take them up."""
+    """List orphaned offsets, oldest first.
+
+    Their connector doesn't exist. A new connector of the same name would resume from them.
+    """
     with session.fleet() as fleet:
         reading = fleet.offsets.orphans()
         view = build_orphans_view(reading, now=session.now())
         session.show(build_answer(view, reading.failures, asked=len(fleet.context.connect)))
+
+
+for found in (import_offsets, move, reset, copy, restore, skip, repair, purge, relocate):
+    offsets.add_command(found)

@@ -11,8 +11,10 @@ import click
 from click.core import ParameterSource
 
 from seamark.cli.session import Session
+from seamark.cli.tree import GlobalOption
 from seamark.core.time import parse_duration
 from seamark.report.data import OutputFormat
+from seamark.report.words import parse_number, render_number
 
 if TYPE_CHECKING:
     from seamark.cli.answer import Answer
@@ -31,10 +33,37 @@ class Duration(click.ParamType[float]):
         try:
             seconds = value if isinstance(value, float) else parse_duration(str(value))
         except ValueError:
-            self.fail(f"{value!r} is not a length of time, such as 500ms, 2s or 5m", param, ctx)
+            raise _build_invalid(value, param, ctx, "a duration such as 500ms, 2s or 5m") from None
         if seconds < self.minimum_seconds:
-            self.fail(f"{value!r} is shorter than {self.minimum_seconds:g}s", param, ctx)
+            raise _build_invalid(value, param, ctx, f"at least {self.minimum_seconds:g}s")
         return seconds
+
+
+class Number(click.ParamType[int]):
+    """A whole number as a Click parameter, of at least `minimum`. It may have commas, as seamark prints them."""
+
+    name = "number"
+
+    def __init__(self, *, minimum: int | None = None) -> None:
+        self.minimum = minimum
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number. Raises a usage error that shows the limit."""
+        at_least = "" if self.minimum is None else f" of at least {render_number(self.minimum)}"
+        try:
+            number = value if isinstance(value, int) else parse_number(str(value))
+        except ValueError:
+            number = None
+        if number is None or (self.minimum is not None and number < self.minimum):
+            raise _build_invalid(value, param, ctx, f"a whole number{at_least}")
+        return number
+
+
+def _build_invalid(
+    value: Any, param: click.Parameter | None, ctx: click.Context | None, expected: str
+) -> click.UsageError:
+    name = max(param.opts, key=len) if param is not None else "the option"
+    return click.UsageError(f"invalid value {str(value)!r} for {name}: expected {expected}", ctx)
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -81,7 +110,9 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 
 def _global(*names: str, env: str, **settings: Any) -> Callable[[F], F]:
-    return click.option(*names, envvar=env, expose_value=False, callback=_keep, is_eager=True, **settings)
+    return click.option(
+        *names, cls=GlobalOption, envvar=env, expose_value=False, callback=_keep, is_eager=True, **settings
+    )
 
 
 def _complete_contexts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -103,23 +134,21 @@ _OUTPUT = _global(
     env="SEAMARK_OUTPUT",
     type=click.Choice([form.value for form in OutputFormat]),
     metavar="FORMAT",
-    help=f"How to write the result: {', '.join(OutputFormat)}.",
+    help=f"Output format: {', '.join(OutputFormat)}.",
 )
-_NO_HEADERS = _global(
-    "--no-headers", env="SEAMARK_NO_HEADERS", is_flag=True, help="Leave out the titles of tables and CSV."
-)
-_QUIET = _global("-q", "--quiet", env="SEAMARK_QUIET", is_flag=True, help="Write results and errors only.")
+_NO_HEADERS = _global("--no-headers", env="SEAMARK_NO_HEADERS", is_flag=True, help="Omit the header of tables and CSV.")
+_QUIET = _global("-q", "--quiet", env="SEAMARK_QUIET", is_flag=True, help="Print results and errors only.")
 _VERBOSE = _global(
-    "-v", "--verbose", env="SEAMARK_VERBOSE", count=True, help="Say more; twice for everything. Shows tracebacks."
+    "-v", "--verbose", env="SEAMARK_VERBOSE", count=True, help="Print logs and tracebacks; -vv prints all logs."
 )
 _COLOR = _global(
     "--color",
     env="SEAMARK_COLOR",
     type=click.Choice(["auto", "always", "never"]),
     metavar="WHEN",
-    help="Use colour: auto, always, never. NO_COLOR and FORCE_COLOR are heard too.",
+    help="Use color: auto, always, never.",
 )
-_NO_INPUT = _global("--no-input", env="SEAMARK_NO_INPUT", is_flag=True, help="Never ask; fail instead.")
+_NO_INPUT = _global("--no-input", env="SEAMARK_NO_INPUT", is_flag=True, help="Fail instead of asking.")
 
 
 # The options that can be placed before or after any command.

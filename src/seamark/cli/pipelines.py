@@ -1,4 +1,4 @@
-"""`seamark land`."""
+"""`seamark pipelines` and `seamark spark`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import click
 
 from seamark.cli.answer import Answer, build_answer
-from seamark.cli.confirm import confirm_by_name, consent_options
+from seamark.cli.confirm import confirm_by_name, consent_options, report_unchanged
 from seamark.cli.copy_options import spark_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.spec_options import file_options
+from seamark.cli.tree import command, group
 from seamark.errors import SeamarkError, UsageError
 from seamark.pipelines.submission import DEFAULT_IMAGE, SubmitForm
 from seamark.report.words import render_count, render_number
@@ -30,35 +31,36 @@ if TYPE_CHECKING:
     from seamark.spark.settings import SparkOptions
 
 
-@click.command("compact")
+@command("compact", examples=["seamark pipelines compact payments -f config --dry-run"])
 @click.argument("name")
 @file_options(required=False)
-@option("--dry-run", is_flag=True, help="Show the files of each date, and change nothing.")
+@option("--dry-run", is_flag=True, help="Show the files of each date without changing them.")
 @consent_options
 @global_options
 @pass_session
 def compact_landing(
     session: Session, *, name: str, file: tuple[Path, ...], allow_python: bool, dry_run: bool, yes: bool
 ) -> None:
-    """Write small files of a lake's table together, date by date. Rows and offsets stay as they are.
+    """Compact small files of a Delta table.
 
-    A landing of it may be under way. It is done on this machine, and committed as one change of the table. The old
-    files stay for those who read them, until Delta's VACUUM.
+    Files are merged date by date, on this machine, in one commit; rows and offsets stay as they are. The pipeline may
+    run at the same time. The old files are kept until Delta's VACUUM.
     """
     from seamark.pipelines.service import build_files_view, compact_table, list_table_files  # noqa: PLC0415
 
     with session.fleet() as fleet:
-        (declared,) = fleet.landings.declared(file, names=[name], allow_python=allow_python)
+        (declared,) = fleet.pipelines.declared(file, names=[name], allow_python=allow_python)
         before = list_table_files(declared)
         session.show(Answer(build_files_view(before)))
         if dry_run:
+            report_unchanged(session)
             return
         if all(part.files <= part.fewest for part in before):
-            session.reporter.note("there is nothing to write together")
+            session.reporter.note("nothing to compact")
             return
         confirm_by_name(session, fleet, name, yes=yes)
         removed, added = compact_table(declared, fleet.access)
-        session.reporter.note(f"{render_number(removed)} files became {render_number(added)}")
+        session.reporter.note(f"{render_number(removed)} files compacted into {render_number(added)}")
 
 
 _EVERY_SECONDS = 10.0
@@ -97,35 +99,41 @@ class LandLines:
         line = f"batch {found.batches} · {render_number(found.rows)} rows{beside}"
         # Spark reports a batch after it: the previous one is known here. The start-up time of Spark is not included.
         if (last := found.last) is not None:
-            line += f" · {render_number(round(last.rate))} records/s · {last.seconds:.1f} s a batch"
-            line += "" if last.behind is None else f" · {render_number(last.behind)} behind"
+            line += f" · {render_number(round(last.rate))} records/s · {last.seconds:.1f} s per batch"
+            line += "" if last.behind is None else f" · lag {render_number(last.behind)}"
         return line
 
 
 _FORMS = [form.value for form in SubmitForm]
 
 
-@click.command("submit")
+@command(
+    "submit",
+    examples=[
+        "seamark pipelines submit payments -f config --pack build",
+        "seamark pipelines submit payments -f config --pack build --format airflow",
+    ],
+)
 @click.argument("name")
 @file_options()
 @option(
-    "--as",
+    "--format",
     "form",
     type=click.Choice(_FORMS),
     default=_FORMS[0],
     show_default=True,
-    help="For a shell, for a DAG of Airflow, or for Spark's operator on Kubernetes.",
+    help="For a shell, an Airflow DAG, or Spark's Kubernetes operator.",
 )
 @option(
     "--pack",
     default=".",
     show_default="this folder",
-    metavar="PLACE",
-    help="The folder that seamark spark pack wrote; for a SparkApplication the URL where it is now.",
+    metavar="LOCATION",
+    help="The folder or URL of the archive of `seamark spark pack`.",
 )
 @spark_options
-@option("--image", default=DEFAULT_IMAGE, show_default=True, help="For a SparkApplication: the image of its pods.")
-@option("--once", is_flag=True, help="Land what is there, also where the file says how often.")
+@option("--image", default=DEFAULT_IMAGE, show_default=True, metavar="IMAGE", help="Image of a SparkApplication.")
+@option("--once", is_flag=True, help="Process the available records once, then end.")
 @global_options
 @pass_session
 def submit_landing(
@@ -140,9 +148,10 @@ def submit_landing(
     image: str,
     once: bool,
 ) -> None:
-    """Print what runs a landing elsewhere: a line of spark-submit, a task of Airflow, or a SparkApplication.
+    """Print a job definition for a Spark cluster.
 
-    No secret stands in it. Driver and executors take seamark from the archive of seamark spark pack.
+    A spark-submit command line, an Airflow task or a SparkApplication, without secrets. Driver and executors get
+    seamark from the archive of `seamark spark pack`.
     """
     from seamark.pipelines.submission import SubmitOptions, build_submission  # noqa: PLC0415
     from seamark.pipelines.views import build_submission_view  # noqa: PLC0415
@@ -157,40 +166,47 @@ def submit_landing(
         allow_python=allow_python,
     )
     with session.fleet() as fleet:
-        (declared,) = fleet.landings.declared(file, names=[name], allow_python=allow_python)
+        (declared,) = fleet.pipelines.declared(file, names=[name], allow_python=allow_python)
         run = build_submission(fleet.context, declared, options)
     session.show(Answer(build_submission_view(run, options.form)))
 
 
-@click.group
-def land() -> None:
-    """Land a topic in a table of PostgreSQL or of a lake, each record once, on Spark."""
+@group({"start": "pipelines run", "reset-offsets": "offsets move pipeline/"})
+def pipelines() -> None:
+    """Write topics to tables, exactly once."""
 
 
-@land.command("plan")
+@pipelines.command("plan", examples=["seamark pipelines plan payments -f config"])
 @click.argument("name")
 @file_options(required=False)
 @global_options
 @pass_session
 def plan_landing(session: Session, *, name: str, file: tuple[Path, ...], allow_python: bool) -> None:
-    """Show what a run would do: the table's new columns, and from where to where each partition is landed."""
+    """Preview a run of a pipeline.
+
+    Shows new columns of the table, and the start and end offset of each partition.
+    """
     from seamark.pipelines.views import build_landing_view  # noqa: PLC0415
 
     with session.fleet() as fleet:
-        (declared,) = fleet.landings.declared(file, names=[name], allow_python=allow_python)
-        session.show(Answer(build_landing_view(fleet.landings.plan(declared))))
+        (declared,) = fleet.pipelines.declared(file, names=[name], allow_python=allow_python)
+        session.show(Answer(build_landing_view(fleet.pipelines.plan(declared))))
+        report_unchanged(session)
 
 
-@land.command("run")
+@pipelines.command(
+    "run",
+    examples=["seamark pipelines run payments -f config --once", "seamark pipelines run payments -f config --yes"],
+)
 @click.argument("name")
 @file_options(required=False)
 @spark_options
-@option("--once", is_flag=True, help="Land what is there, also where the file says how often.")
+@option("--once", is_flag=True, help="Process the available records once, then end.")
 @option(
     "--metrics",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write how it goes there after each batch, as Prometheus reads it.",
+    help="Write Prometheus metrics to FILE after each batch.",
 )
 @consent_options
 @global_options
@@ -206,17 +222,17 @@ def run_landing(
     metrics: Path | None,
     yes: bool,
 ) -> None:
-    """Land what is there; where the file says every: …, go on until Ctrl-C.
+    """Run a pipeline.
 
-    Any machine may run it, and go on where another stopped: the table's own store knows how far it is. Of two runs
-    one ends by itself.
+    Processes the available records; if the file has `every`, it continues until Ctrl-C. Any machine can resume it,
+    because the ledger of the table has the offsets. Of two concurrent runs, one ends automatically.
     """
     from seamark.pipelines.progress import LandMetrics  # noqa: PLC0415
     from seamark.pipelines.views import build_landing_view  # noqa: PLC0415
 
     numbers = LandMetrics(name, file=metrics)
     with session.fleet() as fleet:
-        landings = fleet.landings
+        landings = fleet.pipelines
         (declared,) = landings.declared(file, names=[name], allow_python=allow_python)
         plan = landings.plan(declared)
         _agree(session, fleet, plan, yes=yes)
@@ -235,31 +251,34 @@ def run_landing(
         session.show(Answer(build_landing_view(landings.plan(declared))))
 
 
-@land.command("status")
+@pipelines.command("status", examples=["seamark pipelines status -f config", "seamark pipelines status payments"])
 @click.argument("name", required=False)
 @file_options(required=False)
 @global_options
 @pass_session
 def show_landings(session: Session, *, name: str | None, file: tuple[Path, ...], allow_python: bool) -> None:
-    """Show how far landings are, told by the tables' stores and the brokers; with a NAME one of them."""
+    """Show the progress of pipelines.
+
+    Read from the ledgers of the tables and the brokers. With NAME, the partitions of one pipeline.
+    """
     from seamark.pipelines.views import build_landing_view, build_landings_view  # noqa: PLC0415
 
     with session.fleet() as fleet:
-        found = fleet.landings.declared(file, names=[name] if name else (), allow_python=allow_python)
+        found = fleet.pipelines.declared(file, names=[name] if name else (), allow_python=allow_python)
         if name:
-            session.show(Answer(build_landing_view(fleet.landings.plan(found[0]))))
+            session.show(Answer(build_landing_view(fleet.pipelines.plan(found[0]))))
             return
         plans, failures = [], {}
         for one in found:
             try:
-                plans.append(fleet.landings.plan(one))
+                plans.append(fleet.pipelines.plan(one))
             except SeamarkError as error:
                 failures[one.landing.name] = error
         session.show(build_answer(build_landings_view(plans, failures), failures, asked=len(found)))
 
 
-land.add_command(compact_landing)
-land.add_command(submit_landing)
+for found in (submit_landing, compact_landing):
+    pipelines.add_command(found)
 
 
 def _agree(session: Session, fleet: Fleet, plan: LandPlan, *, yes: bool) -> None:
@@ -272,15 +291,15 @@ def _agree(session: Session, fleet: Fleet, plan: LandPlan, *, yes: bool) -> None
         return
     session.reporter.note(
         f"{landing.topic} ({render_count(len(plan.partitions), 'partition')}, at most "
-        f"{render_count(plan.behind, 'record')}) is landed "
-        f"in {landing.table} of {plan.declared.where}"
+        f"{render_count(plan.behind, 'record')}) is written "
+        f"to {landing.table} of {plan.declared.where}"
     )
     for statement in plan.statements:
         session.reporter.note(f"  first: {statement}")
     try:
         confirm_by_name(session, fleet, landing.name, yes=yes)
     except UsageError as error:
-        error.hint = "say it with --yes, after a look at: seamark land plan"
+        error.hint = "review it with seamark pipelines plan, then pass --yes"
         raise
 
 
@@ -297,31 +316,34 @@ def _taking_end() -> Iterator[threading.Event]:
         signal.signal(signal.SIGTERM, before)
 
 
-@click.group
+@group()
 def spark() -> None:
-    """Bring seamark to a Spark cluster."""
+    """Prepare seamark for a Spark cluster."""
 
 
-@spark.command("pack")
+@spark.command("pack", examples=["seamark spark pack --dir build"])
 @option(
-    "--out",
+    "--dir",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     default=".",
     show_default="this folder",
-    help="Write the archive there.",
+    metavar="DIR",
+    help="Folder for the archive.",
 )
 @option(
     "--jars",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Name the jars of this folder too, for Spark's own Kafka source.",
+    metavar="DIR",
+    help="Add the jars of this folder, for Spark's Kafka source.",
 )
 @global_options
 @pass_session
 def pack(session: Session, *, folder: Path, jars: Path | None) -> None:
-    """Write an archive of what executors need, and the options of spark-submit for it.
+    """Write an archive of seamark for Spark executors.
 
-    The executors' Python must be of the same version and platform as this one; nothing need be installed there.
+    Also prints the options of spark-submit for it. The executors need the same Python version and platform as this
+    machine, and no further installation.
     """
     from seamark.pipelines.views import build_pack_view  # noqa: PLC0415
     from seamark.spark.packing import pack_for_spark  # noqa: PLC0415

@@ -47,13 +47,13 @@ def _build_selection(
 # The command gets them as two values, `selection` and `cluster`.
 selection_options = build_options(
     click.argument("names", nargs=-1, metavar="[NAME|GLOB]...", shell_complete=complete_connectors),
-    option("-e", "--regex", multiple=True, metavar="REGEX", help="Names in which this is found."),
+    option("-e", "--regex", multiple=True, metavar="REGEX", help="Only names that match REGEX; repeatable."),
     option(
         "--state",
         multiple=True,
         type=click.Choice(STATE_WORDS, case_sensitive=False),
-        metavar="WORD",
-        help=f"Only those in this health, or with this state of connector or task: {', '.join(STATE_WORDS)}.",
+        metavar="STATE",
+        help=f"Only this health or state: {', '.join(STATE_WORDS)}.",
     ),
     option(
         "-f",
@@ -61,16 +61,16 @@ selection_options = build_options(
         multiple=True,
         type=click.Path(),
         metavar="PATH",
-        help="The connectors that this spec file or folder defines.",
+        help="The connectors of this spec file or folder.",
     ),
     option(
         "--names-from",
         multiple=True,
         type=click.Path(dir_okay=False, allow_dash=True),
         metavar="FILE",
-        help="The connectors that this file names, one a line; - is standard input.",
+        help="Read names from FILE, one per line; - is standard input.",
     ),
-    option("--allow-python", is_flag=True, help="Let -f run spec files that are Python programs."),
+    option("--allow-python", is_flag=True, help="Allow -f to run spec files that are Python programs."),
     option(
         "--cluster",
         metavar="NAME",
@@ -131,12 +131,12 @@ class Targets:
         """Return the selected connectors. Raises if the selection is ambiguous or empty."""
         chosen = self.selection
         if chosen.is_empty:
-            raise UsageError("no connector is named", hint="give NAME or a glob; all of them are '*'")
+            raise UsageError("no connector was passed", hint="pass a NAME or a glob; '*' selects all connectors")
         if chosen.is_plain and 0 < len(chosen.plain_names) <= _MOST_SINGLE_READS:
-            return tuple(fleet.connectors.one(self._qualify(name)) for name in chosen.plain_names)
-        found = self.pick(fleet, fleet.connectors.all(cluster=self.cluster))
+            return tuple(fleet.connectors.get(self._qualify(name)) for name in chosen.plain_names)
+        found = self.pick(fleet, fleet.connectors.list(cluster=self.cluster))
         if not found:
-            raise NotFoundError("no connector fits", hint="try the same words with seamark connectors list")
+            raise NotFoundError("no connector matches", hint="run: seamark connectors list")
         return found
 
     def _qualify(self, name: str) -> str:
@@ -148,15 +148,13 @@ class Targets:
             raise next(iter(reading.failures.values()))
         if reading.failures:
             raise UnreachableError(
-                f"can't tell which connectors are meant: {', '.join(reading.failures)} did not answer",
+                f"can't select connectors: {', '.join(reading.failures)} did not respond",
                 cause="; ".join(error.message for error in reading.failures.values()),
-                hint="take the connectors of one cluster: --cluster NAME",
+                hint="select the connectors of one Connect cluster: --cluster NAME",
             )
         missing = self.selection.find_missing(reading.items)
         if missing:
-            raise NotFoundError(
-                f"there is no connector {', '.join(missing)}", hint="seamark connectors list shows all of them"
-            )
+            raise NotFoundError(f"connector {', '.join(missing)} does not exist", hint="run: seamark connectors list")
         self._refuse_ambiguous(reading.items)
         return self.selection.pick(reading.items)
 
@@ -170,9 +168,9 @@ class Targets:
         for name, clusters in owners.items():
             if len(clusters) > 1:
                 raise UsageError(
-                    f"connector {name} stands in {len(clusters)} clusters",
+                    f"connector {name} exists in {len(clusters)} Connect clusters",
                     cause=", ".join(clusters),
-                    hint=f"say which one, as in {clusters[0]}",
+                    hint=f"pass CLUSTER/NAME, such as {clusters[0]}",
                 )
 
 

@@ -42,10 +42,10 @@ run_options = build_options(
         type=Duration(minimum_seconds=1.0),
         default=60.0,
         show_default="60s",
-        metavar="TIME",
-        help="How long a connector may take until it runs; then its former config is put back.",
+        metavar="DURATION",
+        help="Wait until RUNNING; then restore the previous config.",
     ),
-    option("--no-validate", is_flag=True, help="Do not ask the plugins what they think of new configs."),
+    option("--no-validate", is_flag=True, help="Skip plugin validation."),
     into="trial",
     build=RunOptions,
 )
@@ -63,7 +63,7 @@ def build_file_option(*, required: bool) -> Callable[[Any], Any]:
         required=required,
         type=click.Path(path_type=Path),
         metavar="PATH",
-        help="A file or a folder of the spec; repeat for more.",
+        help="A spec file or folder; repeatable.",
     )
 
 
@@ -77,7 +77,7 @@ def spec_options(*, required: bool = True, metavar: str = "[NAME|GLOB]...") -> C
     return build_options(
         click.argument("names", nargs=-1, metavar=metavar, shell_complete=complete_connectors),
         build_file_option(required=required),
-        option("--adopt", is_flag=True, help="Take connectors over that another spec has."),
+        option("--adopt", is_flag=True, help="Take over connectors that another spec manages."),
         PYTHON_OPTION,
         into="what",
         build=SpecOptions,

@@ -9,10 +9,8 @@ from datetime import datetime
 from functools import wraps
 from typing import Any
 
-import click
-
 from seamark.cli.answer import Answer
-from seamark.cli.options import Duration, build_options, global_options, option, pass_session
+from seamark.cli.options import Duration, Number, build_options, global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.errors import InterruptedRunError, SeamarkError
 from seamark.report.listing import render_view
@@ -30,22 +28,22 @@ class WatchOptions:
     """Whether to repeat the read, how often, and how many times."""
 
     watch: bool = False
-    every_seconds: float = 2.0
-    count: int | None = None
+    interval_seconds: float = 2.0
+    max_updates: int | None = None
 
 
 watch_options = build_options(
-    option("-w", "--watch", is_flag=True, help="Read again and again until Ctrl-C."),
+    option("-w", "--watch", is_flag=True, help="Repeat until Ctrl-C."),
     option(
-        "--every",
-        "every_seconds",
+        "--interval",
+        "interval_seconds",
         type=Duration(minimum_seconds=_SHORTEST_SECONDS),
         default="2s",
         show_default=True,
-        metavar="TIME",
-        help="Time between two readings of --watch.",
+        metavar="DURATION",
+        help="Time between two updates of --watch.",
     ),
-    option("--count", type=click.IntRange(min=1), metavar="N", help="End --watch after N readings."),
+    option("--max-updates", type=Number(minimum=1), metavar="N", help="End --watch after N updates."),
     into="watching",
     build=WatchOptions,
 )
@@ -94,7 +92,7 @@ def _redraw(session: Session, read: Callable[[], Answer], watching: WatchOptions
         for moment, answer in _readings(session, read, watching):
             screen = session.reporter.build_screen()
             errors = (answer,) if isinstance(answer, SeamarkError) else answer.errors
-            head = f"{render_time(moment)} · every {render_duration(watching.every_seconds)} · Ctrl-C ends\n"
+            head = f"{render_time(moment)} · every {render_duration(watching.interval_seconds)} · Ctrl-C ends\n"
             body = render_view(answer.view, session.output, screen) if isinstance(answer, Answer) else ""
             draw(head + body + "".join(render_error(error, color=screen.color) for error in errors))
 
@@ -104,9 +102,9 @@ def _readings(
 ) -> Iterator[tuple[datetime, Answer | SeamarkError]]:
     """Read until the count is reached. A retryable error is an answer; any other one ends the watch."""
     number = 0
-    while watching.count is None or number < watching.count:
+    while watching.max_updates is None or number < watching.max_updates:
         if number:
-            session.sleep(watching.every_seconds)
+            session.sleep(watching.interval_seconds)
         number += 1
         moment = session.now()
         answer: Answer | SeamarkError

@@ -111,7 +111,7 @@ _MALFORMED = (
 )
 _HINT_NOT_CONNECT = "check the URL: it must lead to a Connect worker, not to a proxy, a login page or another service"
 _HINT_OTHER_URL = "name every worker's URL in the context, the leader's too, and check rest.advertised.host.name"
-_HINT_LIST = "seamark connectors list shows what is there"
+_HINT_LIST = "list the connectors: seamark connectors list"
 
 ANSWER_RULES: tuple[ResponseRule, ...] = (
     # Status and body together say whether a worker is healthy; 500 and 503 are answers.
@@ -128,29 +128,49 @@ ANSWER_RULES: tuple[ResponseRule, ...] = (
         NO,
         NO,
         UnsupportedError,
-        "topic.tracking.enable and topic.tracking.allow.reset in the worker's config switch it on",
+        "set topic.tracking.enable and topic.tracking.allow.reset to true in the worker's config",
     ),
     ResponseRule(
-        "unauthorized", 403, "", NO, NO, AuthorizationError, "ask whoever runs this Connect cluster for access"
+        "unauthorized", 403, "", NO, NO, AuthorizationError, "request access from the operators of this Connect cluster"
     ),
     # While a worker starts, Jetty answers before Connect's resources are there: a page, or Jetty's own JSON.
     ResponseRule(
         "starting", 404, "", AGAIN, AGAIN, UnreachableError, _HINT_NOT_CONNECT, shapes=_NOT_CONNECT, elsewhere=True
     ),
     ResponseRule(
-        "no such path", 404, "^HTTP 404 Not Found", NO, NO, UnsupportedError, "this worker does not have the call"
+        "no such path",
+        404,
+        "^HTTP 404 Not Found",
+        NO,
+        NO,
+        UnsupportedError,
+        "upgrade the worker: its version doesn't have this endpoint",
     ),
     ResponseRule(
-        "no such level", 404, "^invalid log level", NO, NO, RejectedError, "TRACE, DEBUG, INFO, WARN, ERROR, FATAL"
+        "no such level",
+        404,
+        "^invalid log level",
+        NO,
+        NO,
+        RejectedError,
+        "use one of TRACE, DEBUG, INFO, WARN, ERROR, FATAL",
     ),
     # A worker that lags behind the config topic says the same as one that knows: asked twice, believed.
     ResponseRule(
         "missing", 404, "", AGAIN, AGAIN, NotFoundError, _HINT_LIST, shapes=_CONNECT, elsewhere=True, once=True
     ),
-    ResponseRule("too old", 405, "", NO, NO, UnsupportedError, "this worker is too old for the call"),
+    ResponseRule(
+        "too old", 405, "", NO, NO, UnsupportedError, "upgrade the worker: its version doesn't have this endpoint"
+    ),
     # Four 409s. Three are a rebalance and pass; the fourth is a fact.
     ResponseRule(
-        "exists", 409, "^Connector .* already exists", NO, NO, AlreadyExistsError, "change it instead of creating it"
+        "exists",
+        409,
+        "^Connector .* already exists",
+        NO,
+        NO,
+        AlreadyExistsError,
+        "update it instead: seamark connectors update",
     ),
     ResponseRule("no leader known", 409, "no known leader URL", AGAIN, AGAIN),
     ResponseRule(
@@ -164,7 +184,7 @@ ANSWER_RULES: tuple[ResponseRule, ...] = (
         NO,
         NO,
         RejectedError,
-        "stop it, wait until its status says STOPPED with no task left, then repeat",
+        "stop it, wait until its state is STOPPED and it has no tasks, then try again",
     ),
     # Jetty 12 came with Connect 4.0 and refuses paths that are quoted well.
     ResponseRule(
@@ -174,7 +194,7 @@ ANSWER_RULES: tuple[ResponseRule, ...] = (
         NO,
         NO,
         RejectedError,
-        "this Connect can't be asked for a name with a slash, a percent sign, a backslash or a control character",
+        "use a name without slash, percent sign, backslash and control characters: this worker can't address it",
         shapes=_PAGE,
     ),
     ResponseRule("request timeout", 408, "", AGAIN, UNKNOWN, UnreachableError),
@@ -187,7 +207,13 @@ ANSWER_RULES: tuple[ResponseRule, ...] = (
         "forwarded: missing", 500, _MISSING, AGAIN, AGAIN, NotFoundError, _HINT_LIST, elsewhere=True, once=True
     ),
     ResponseRule(
-        "forwarded: exists", 500, "^Connector .* already exists", NO, NO, AlreadyExistsError, "change it instead"
+        "forwarded: exists",
+        500,
+        "^Connector .* already exists",
+        NO,
+        NO,
+        AlreadyExistsError,
+        "update it instead: seamark connectors update",
     ),
     ResponseRule("timed out", 500, "^Request timed out", AGAIN, UNKNOWN, UnreachableError),
     ResponseRule(
@@ -210,7 +236,7 @@ ANSWER_RULES: tuple[ResponseRule, ...] = (
         "^Failed to (alter|reset) consumer group offsets .* can be safely retried",
         AGAIN,
         AGAIN,
-        hint="if it never ends, a worker holds a sink task that should be gone: restart that worker",
+        hint="if the error persists, restart the worker that still runs a task of this sink",
         kinds=_OFFSETS,
         is_partial=True,
     ),
@@ -221,7 +247,7 @@ ANSWER_RULES: tuple[ResponseRule, ...] = (
         NO,
         NO,
         UnsupportedError,
-        "this plugin refuses changes of its offsets",
+        "use the plugin's own tools: it rejects changes of its offsets",
         kinds=_OFFSETS,
     ),
     ResponseRule("offsets not primitive", 500, "^Offsets may only contain primitive types", NO, NO, kinds=_OFFSETS),
@@ -234,14 +260,16 @@ ANSWER_RULES: tuple[ResponseRule, ...] = (
         NO,
         NO,
         RejectedError,
-        "install the plugin on every worker; seamark doctor shows where it is missing",
+        "install the plugin on every worker; to see where it is missing: seamark doctor",
     ),
     ResponseRule("empty 500", 500, "", AGAIN, UNKNOWN, UnreachableError, shapes=_EMPTY),
     ResponseRule("gateway", range(502, 505), "", AGAIN, UNKNOWN, UnreachableError, elsewhere=True),
     ResponseRule(
         "page for an error", range(500, 600), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT, shapes=_PAGE
     ),
-    ResponseRule("server error", range(500, 600), "", NO, UNKNOWN, RejectedError, "the worker's log has the cause"),
+    ResponseRule(
+        "server error", range(500, 600), "", NO, UNKNOWN, RejectedError, "check the worker's log for the cause"
+    ),
     ResponseRule("unknown status", range(1000), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT),
 )
 

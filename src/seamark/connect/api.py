@@ -115,12 +115,12 @@ class _SnapshotConnect:
     def read_status(self, name: str) -> ConnectorStatus:
         status = self.read_connector(name).status
         if status is None:
-            raise NotFoundError(f"Connect has no status of {name}", hint="look again in a moment")
+            raise NotFoundError(f"Connect has no status of {name}", hint="try again in a moment")
         return status
 
     def __getattr__(self, name: str) -> Any:
         # A snapshot that is acted on would be a fault of ours, not of the operator's.
-        raise AttributeError(f"a snapshot is for looking, and has no {name}")
+        raise AttributeError(f"a snapshot is read-only and has no {name}")
 
 
 def _read_cluster(port: ConnectStepPort) -> _SnapshotConnect:
@@ -137,7 +137,7 @@ def _read_cluster(port: ConnectStepPort) -> _SnapshotConnect:
 
 
 def _build_missing(name: str) -> NotFoundError:
-    return NotFoundError(f"there is no connector {name}", hint="seamark connectors list shows all of them")
+    return NotFoundError(f"connector {name} does not exist", hint="list the connectors: seamark connectors list")
 
 
 def _open_statuses(_live: Ports, snapshots: Ports) -> Callable[[str, str], ConnectorStatus]:

@@ -60,7 +60,7 @@ class Timing:
         """
         for name in self.__slots__:
             if not 0 < getattr(self, name) < math.inf:
-                raise UsageError(f"{name} must be a positive number", hint="no call may take for ever")
+                raise UsageError(f"{name} must be a positive number", hint="pass a finite number of seconds")
 
     def pauses(self) -> Iterator[float]:
         """Pauses that double up to the longest, each shortened by chance so that many callers do not come at once."""
@@ -77,7 +77,7 @@ class FailoverUrls:
         if not urls:
             raise MissingSettingError(
                 f"Connect cluster {cluster} has no URL",
-                hint="give the URL of at least one worker, such as http://connect-1:8083",
+                hint="set the URL of at least one worker, such as http://connect-1:8083",
                 context={"cluster": cluster},
             )
         self.urls: tuple[str, ...] = tuple(dict.fromkeys(_check_url(url, cluster=cluster) for url in urls))
@@ -112,9 +112,9 @@ def _check_url(url: str, *, cluster: str) -> str:
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         # Naming the URL here would put the password into the message.
         raise InvalidSettingError(
-            f"a URL of Connect cluster {cluster} holds more than an address",
-            cause="credentials, a query or a fragment stand in it",
-            hint="put credentials into username and password of the context",
+            f"a URL of Connect cluster {cluster} contains more than an address",
+            cause="it contains credentials, a query or a fragment",
+            hint="set username and password in the context",
             context={"cluster": cluster},
         )
     return url.rstrip("/")
@@ -123,7 +123,7 @@ def _check_url(url: str, *, cluster: str) -> str:
 # What an attempt gets that begins just before the deadline. With less, the last words of a storm of 409s would be our
 # own impatience; with more, the deadline would be none.
 _SHORTEST_SECONDS = 1.0
-_LOOK_FIRST = "read the state before you repeat it"
+_LOOK_FIRST = "check the state before you try again"
 _NOT_CONNECTED = FAILURE_RULES[Phase.CONNECTING]
 _TOO_LATE = FAILURE_RULES[Phase.TOO_LATE]
 
@@ -305,7 +305,7 @@ class Caller:
         if progress.may_have_acted:
             more = "" if progress.may_have_acted in said else f"{progress.may_have_acted}; then "
             return UnknownOutcomeError(
-                f"no answer says whether this was carried out: {what}",
+                f"it is unknown whether this was done: {what}",
                 cause=f"{more}{said}",
                 hint=(last.rule.hint if is_unknown(request, last) else "") or _LOOK_FIRST,
                 context=context,
@@ -316,7 +316,7 @@ class Caller:
             return DeadlineError(
                 f"can't {what}: {'the deadline passed; nothing more was sent' if late else limit}",
                 cause=f"asked {progress.attempts} times in {elapsed:.1f} s; last answer of {said}",
-                hint=last.rule.hint or "wait until the workers have settled, then repeat it",
+                hint=last.rule.hint or "wait until the workers have rebalanced, then run the command again",
                 context=context,
             )
         return kind(f"can't {what}", cause=said, hint=judgement.rule.hint, context=context)

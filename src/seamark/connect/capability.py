@@ -30,7 +30,7 @@ class Capability(StrEnum):
     READ_OFFSETS = "reading offsets"
     WRITE_OFFSETS = "changing offsets"
     INITIAL_STATE = "an initial state for a new connector"
-    CLUSTER_LOGGERS = "log levels for the whole cluster"
+    CLUSTER_LOGGERS = "log levels for the whole Connect cluster"
     PATCH_CONFIG = "changing single config keys"
     HEALTH = "the health of a worker"
     PLUGIN_VERSIONS = "several versions of a plugin"
@@ -93,7 +93,7 @@ class Capabilities:
         since = ".".join(map(str, SINCE[capability]))
         raise UnsupportedError(
             f"can't {doing} in Connect cluster {self.cluster}",
-            cause=f"{capability.value} came with Connect {since}; a worker here runs {self.words}",
+            cause=f"{capability.value} needs Connect {since}; a worker runs {self.words}",
             hint=f"upgrade every worker to {since} or later",
             context={"cluster": self.cluster, "version": self.words, "since": since},
         )

@@ -386,11 +386,11 @@ class ConnectClient:
 
     def _build_malformed(self, request: Request, answer: HttpResponse, error: wire.MalformedBodyError) -> SeamarkError:
         what = f"{request.doing} in Connect cluster {self.cluster}"
-        cause = f"{answer.status}, but the body is not Connect's: {error}"
+        cause = f"{answer.status}, but the body is not a response of Connect: {error}"
         context = {"cluster": self.cluster}
         if request.writes:
-            hint = "read the state before you repeat it"
-            message = f"no answer says whether this was carried out: {what}"
+            hint = "check the state before you try again"
+            message = f"it is unknown whether this was done: {what}"
             return UnknownOutcomeError(message, cause=cause, hint=hint, context=context)
         hint = "check that the URL leads to a Connect worker"
         return UnreachableError(f"can't {what}", cause=cause, hint=hint, context=context)
@@ -402,5 +402,5 @@ class ConnectClient:
             skew = build_clock_skew(answer.date, began_at=began_at, ended_at=time.time())
             return wire.build_worker(answer.body, cluster=self.cluster, url=url, clock_skew_seconds=skew)
         except (SeamarkError, wire.MalformedBodyError) as error:
-            words = error.cause if isinstance(error, SeamarkError) else f"not an answer of Connect: {error}"
+            words = error.cause if isinstance(error, SeamarkError) else f"not a response of Connect: {error}"
             return Worker(cluster=self.cluster, url=url, error=words.removeprefix(f"{url}: "))

@@ -166,7 +166,7 @@ class Clusters:
             raise NotFoundError(
                 f"context {self._context.name} has no Connect cluster {name}",
                 cause=f"it has: {', '.join(self.names) or 'none'}",
-                hint="use one of these names, or add the cluster to the context",
+                hint="use one of these names, or add the Connect cluster to the context",
                 context={"cluster": name},
             )
         return found

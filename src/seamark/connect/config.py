@@ -41,20 +41,20 @@ def check_config(name: str, config: Mapping[str, str]) -> dict[str, str]:
         if not isinstance(value, str):
             raise UsageError(
                 f"{key} of connector {name} is not a string",
-                hint="Connect keeps every config value as a string: quote it",
+                hint="put the value in quotation marks: Connect stores every config value as a string",
                 context={"connector": name, "key": key},
             )
         if _MASK.fullmatch(value):
             raise RefusedError(
                 f"{key} of connector {name} is a mask, not a value",
-                cause="some tool showed stars in place of a secret and they were copied here",
-                hint="give the value itself, or a reference such as ${file:/path:key}",
+                cause="it was copied from an output that masks secrets",
+                hint="write the secret itself, or a reference such as ${file:/path:key}",
                 context={"connector": name, "key": key},
             )
     if config.get("name", name) != name:
         raise UsageError(
             f"the config of connector {name} names another connector: {config['name']}",
-            hint="leave `name` out of the config, Connect adds it",
+            hint="remove `name` from the config: Connect adds it",
             context={"connector": name},
         )
     return dict(config)
@@ -104,9 +104,9 @@ def switch_sink(name: str, config: Mapping[str, str], *, source: str, target: st
     if source in topics:
         return {_TOPICS: ",".join(dict.fromkeys(target if topic == source else topic for topic in topics))}
     raise RefusedError(
-        f"{name} can't be turned to {target}",
-        cause=f"it finds its topics by a pattern, {_PATTERN}={config.get(_PATTERN, '')}",
-        hint=f"let it name them one by one ({_TOPICS}), or keep the topic's name: --in-place",
+        f"connector {name} can't be switched to topic {target}",
+        cause=f"it selects its topics by a pattern, {_PATTERN}={config.get(_PATTERN, '')}",
+        hint=f"list its topics in {_TOPICS} instead, or keep the topic's name: --in-place",
     )
 
 

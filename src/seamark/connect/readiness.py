@@ -272,19 +272,20 @@ class Readiness:
 
     def _build_not_carried_out(self, request: Request, cause: str) -> SeamarkError:
         return UnsettledError(
-            f"can't {request.doing} in Connect cluster {self._cluster}: it was not carried out",
+            f"can't {request.doing} in Connect cluster {self._cluster}: no changes were made",
             cause=f"a worker that may still be starting did not find the connector: {cause}",
-            hint="wait until every worker has started, then repeat the command",
+            hint="wait until every worker has started, then run the command again",
             context={"cluster": self._cluster, "name": request.subject},
         )
 
     def _build_unready(self, request: Request, reasons: Mapping[str, str]) -> SeamarkError:
         return UnsettledError(
-            f"can't {request.doing} in Connect cluster {self._cluster}: no worker shows that it has read its config "
+            f"can't {request.doing} in Connect cluster {self._cluster}: no worker has shown that it has read its "
+            "config "
             "topic, so its answer may lack connectors",
             cause="; ".join(f"{url}: {reason}" for url, reason in reasons.items())
             or "every connection was closed after one answer",
-            hint="wait until a worker has started (GET /health reports healthy), then repeat the command",
+            hint="wait until a worker has started (GET /health reports healthy), then run the command again",
             context={"cluster": self._cluster},
         )
 

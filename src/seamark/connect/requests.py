@@ -82,7 +82,7 @@ def build_path(*segments: str, query: Sequence[tuple[str, str]] = ()) -> str:
             raise UsageError(
                 f"{segment!r} can't be addressed through Connect's REST API",
                 cause="in a URL it means another path",
-                hint="use the connector's real name; one that is called so must be renamed with Kafka's own tools",
+                hint="use the connector's real name",
             )
     path = "/" + "/".join(quote(segment, safe="") for segment in segments)
     return f"{path}?{urlencode(query)}" if query else path
@@ -203,9 +203,9 @@ def create(name: str, config: Mapping[str, str], *, initial_state: str | None) -
     """A new connector."""
     if name != name.strip():
         raise UsageError(
-            f"the connector name {name!r} begins or ends with a blank",
-            cause="Connect would cut it off and create a connector of another name",
-            hint="leave it out",
+            f"invalid connector name {name!r}: it starts or ends with a space",
+            cause="Connect would remove the space and create a connector of another name",
+            hint="remove the space",
         )
     build_path("connectors", name)  # refuses what could be created and never be addressed again
     _check_written_name(name)
@@ -213,7 +213,9 @@ def create(name: str, config: Mapping[str, str], *, initial_state: str | None) -
     body: dict[str, object] = {"name": name, "config": wanted}
     if initial_state is not None:
         if initial_state.upper() not in _INITIAL_STATES:
-            raise UsageError(f"{initial_state!r} is no initial state", hint=f"one of {', '.join(_INITIAL_STATES)}")
+            raise UsageError(
+                f"invalid initial state {initial_state!r}", hint=f"use one of {', '.join(_INITIAL_STATES)}"
+            )
         body["initial_state"] = initial_state.upper()
     return Request(
         RequestKind.CONNECTOR,
@@ -305,14 +307,14 @@ def delete_offsets(name: str) -> Request:
     """No offsets any more."""
     path = _write_path("connectors", name, "offsets")
     return Request(
-        RequestKind.OFFSETS, "DELETE", path, f"forget the offsets of connector {name}", writes=True, subject=name
+        RequestKind.OFFSETS, "DELETE", path, f"delete the offsets of connector {name}", writes=True, subject=name
     )
 
 
 def set_logger(name: str, level: str, *, scope: str) -> Request:
     """A log level for a logger and those below it."""
     if scope not in _SCOPES:
-        raise UsageError(f"{scope!r} is no scope of a log level", hint=f"one of {', '.join(_SCOPES)}")
+        raise UsageError(f"invalid scope {scope!r} of a log level", hint=f"use one of {', '.join(_SCOPES)}")
     path = build_path("admin", "loggers", name, query=[("scope", scope)] if scope == "cluster" else [])
     body = build_body({"level": level})
     return Request(
@@ -325,9 +327,10 @@ def _check_written_name(name: str) -> None:
     if not is_misread_by_connect(name):
         return
     raise RefusedError(
-        f"a connector called {name!r} would not be safe to run",
-        cause="Connect does not quote ; % { } / between its workers and takes the name for another one; from 4.0 on it "
-        "can't be asked for a name with a slash, a percent sign, a backslash or a control character",
+        f"refusing the connector name {name!r}: Connect would misread it",
+        cause="workers don't escape ; % { } / when they forward a request, so that it reaches another connector; "
+        "from 4.0 "
+        "on, Connect rejects requests for a name with a slash, a percent sign, a backslash or a control character",
         hint="choose a name of letters, digits, dots, dashes and underscores",
         context={"connector": name},
     )
@@ -345,14 +348,14 @@ def _write_path(*segments: str, query: Sequence[tuple[str, str]] = ()) -> str:
 def _check_offsets(name: str, offsets: Sequence[Offset]) -> None:
     """Refuse what Connect would take in silence, or answer with a 500 that leaves the outcome open."""
     if not offsets:
-        raise UsageError(f"no offsets are given for connector {name}", hint="delete_offsets forgets all of them")
+        raise UsageError(f"no offsets are given for connector {name}", hint="call delete_offsets to delete all of them")
     seen: set[str] = set()
     for offset in offsets:
         key = json.dumps(dict(offset.partition), sort_keys=True, default=repr)
         if key in seen:
             raise UsageError(
                 f"a partition of connector {name} is given twice: {key}",
-                cause="Connect would take the last one without a word",
+                cause="Connect would silently use the last one",
             )
         seen.add(key)
         for values in (offset.partition, offset.offset or {}):
@@ -362,6 +365,6 @@ def _check_offsets(name: str, offsets: Sequence[Offset]) -> None:
 
 def _check_value(name: str, field: str, value: OffsetValue) -> None:
     if value is not None and not isinstance(value, (str, int, float, bool)):
-        raise UsageError(f"{field} in an offset of connector {name} is not a plain value")
+        raise UsageError(f"{field} in an offset of connector {name} is not a string, number or boolean")
     if isinstance(value, int) and not -_LARGEST - 1 <= value <= _LARGEST:
-        raise UsageError(f"{field} in an offset of connector {name} is larger than Connect can keep: {value}")
+        raise UsageError(f"{field} in an offset of connector {name} exceeds Connect's 64-bit integers: {value}")

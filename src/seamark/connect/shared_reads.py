@@ -102,7 +102,7 @@ class SharedConfigReads:
             found = reading.read().get(name)
             if found is not None:
                 return dict(found)
-        raise NotFoundError(f"Connect has no connector {name}", hint="seamark connectors list shows what is there")
+        raise NotFoundError(f"Connect has no connector {name}", hint="list the connectors: seamark connectors list")
 
 
 class SharedStatusReads:
@@ -128,5 +128,5 @@ class SharedStatusReads:
     def _read_shared(self, name: str) -> ConnectorStatus:
         found = self._all.read().get(name)
         if found is None:
-            raise NotFoundError(f"Connect has no status of {name}", hint="look again in a moment")
+            raise NotFoundError(f"Connect has no status of {name}", hint="try again in a moment")
         return found

@@ -175,7 +175,7 @@ def _build_tls(ca_file: str | None, *, verify: bool) -> ssl.SSLContext:
         raise InvalidSettingError(
             f"the CA file {ca_file} can't be used",
             cause=str(error),
-            hint="ca_file must be a PEM file with the certificate that signed the workers'",
+            hint="set ca_file to a PEM file with the certificate that signed the workers' certificates",
         ) from error
     if not verify:
         context.check_hostname = False

@@ -209,8 +209,8 @@ def _build_failure(failures: Mapping[str, SeamarkError], *, wanted: Collection[s
     kind = UnreachableError if all(error.retryable for error in failures.values()) else SeamarkError
     reasons = "; ".join(f"{name}: {error.message}" for name, error in failures.items())
     return kind(
-        f"no plan can be made: {len(failures)} of {asked} Connect clusters could not be read; nothing was changed",
-        cause=f"{reasons}; not planned: {render_names(missing) or 'what may be there'}",
-        hint="choose what stands in the others, as in: seamark plan -f PATH 'CLUSTER/*'",
+        f"can't create a plan: {len(failures)} of {asked} Connect clusters could not be read; no changes were made",
+        cause=f"{reasons}; not planned: {render_names(missing) or 'connectors that may exist there'}",
+        hint="plan the connectors of the other clusters, as in: seamark plan -f PATH 'CLUSTER/*'",
         context={"clusters": ", ".join(failures)},
     )

@@ -26,11 +26,11 @@ def build_config(name: str, given: Mapping[str, Any], *, present: Mapping[str, s
     that Connect has: if a value is seamark's mask of a secret in it, the secret itself is used.
     """
     if not given:
-        raise UsageError(f"the config of {name} is empty", hint="it needs at least connector.class")
+        raise UsageError(f"the config of {name} is empty", hint="set at least connector.class")
     config = {str(key): _build_text(str(key), value, name=name) for key, value in given.items()}
     named = config.pop("name", name)
     if named != name:
-        raise UsageError(f"the config is that of {named}, not of {name}", hint="give the same name in both places")
+        raise UsageError(f"the config names connector {named}, not {name}", hint="use the same name in both")
     config = restore_masked(config, present or {})
     refuse_masks(config, name=name)
     return config
@@ -60,10 +60,11 @@ def refuse_masks(config: Mapping[str, str], *, name: str) -> None:
     )
     if masked:
         raise RefusedError(
-            f"the config of {name} holds the mask of a secret, not the secret",
+            f"the config of {name} contains the mask of a secret, not the secret",
             cause=f"masked: {', '.join(masked)}",
-            hint="write the secret as a reference: secret://env/NAME or ${file:…}; what Connect holds already may stay "
-            "as seamark shows it",
+            hint="write the secret as a reference: secret://env/NAME or ${file:…}; a value that Connect already has "
+            "may "
+            "stay masked",
         )
 
 
@@ -75,7 +76,9 @@ def _build_text(key: str, value: Any, *, name: str) -> str:
     if isinstance(value, int):
         return str(value)
     raise UsageError(
-        f"{key} of {name} is not a text", cause=f"it is a {type(value).__name__}", hint=f'write it as a text: "{key}"'
+        f"{key} of {name} is not a string",
+        cause=f"it is a {type(value).__name__}",
+        hint="put the value in quotation marks",
     )
 
 
@@ -142,16 +145,16 @@ def check_configs(writes: Iterable[ConfigWrite], clusters: Clusters, world: Envi
         judgements = list(pool.map(judge, configs))
     if faulty := [found for found in judgements if found.faults]:
         raise RefusedError(
-            f"Connect would not take {_count(faulty)}; nothing was changed",
+            f"Connect rejects the config of {_count(faulty)}; no changes were made",
             cause="; ".join(f"{found.subject}: {', '.join(found.faults)}" for found in faulty[:_MOST_NAMED]),
-            hint="mend the configs, or plan without asking the plugins: --no-validate",
+            hint="correct the configs, or skip plugin validation: --no-validate",
         )
     if unheard := [found for found in judgements if found.trouble is not None]:
         first = unheard[0].trouble
         raise UnreachableError(
-            f"nobody could tell whether Connect would take {_count(unheard)}; nothing was changed",
+            f"Connect could not validate the config of {_count(unheard)}; no changes were made",
             cause=f"{unheard[0].subject}: {first.message if first else ''}",
-            hint="try again, or plan without asking the plugins: --no-validate",
+            hint="try again, or skip plugin validation: --no-validate",
         )
     return tuple(
         f"{found.subject}: not checked: {', '.join(found.unchecked)} (they depend on secret:// references)"

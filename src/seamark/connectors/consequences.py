@@ -85,13 +85,15 @@ class Consequences:
     def note_deletes(self, connectors: Sequence[Connector]) -> None:
         """Add notes on what deleted connectors leave behind."""
         if len(connectors) > _MOST_DELETES:
-            self.notes.append(f"the offsets and groups of {len(connectors)} deleted connectors stay behind")
+            self.notes.append(f"the offsets and groups of {len(connectors)} deleted connectors are kept")
             return
         calls = {connector.owner: partial(self._read_left, connector) for connector in connectors}
         answers = fan_out(calls)
         for owner in calls:
             if owner in answers.failures:
-                self.notes.append(f"{owner}: nobody tells what stays behind ({answers.failures[owner].message})")
+                self.notes.append(
+                    f"{owner}: can't determine which offsets are kept ({answers.failures[owner].message})"
+                )
             else:
                 self.notes += answers.results[owner]
 
@@ -117,12 +119,12 @@ class Consequences:
         if not names:
             return {}
         if len(names) > _MOST_GROUPS:
-            self.notes.append(f"{len(names)} sinks are new: seamark did not look which of their groups exist already")
+            self.notes.append(f"{len(names)} sinks are new: seamark did not check which of their groups exist already")
             return None
         try:
             reading = self._leftovers.read_groups(names)
         except SeamarkError as error:
-            self.notes.append(f"nobody tells which groups of the new sinks exist already ({error.message})")
+            self.notes.append(f"can't determine which groups of the new sinks exist already ({error.message})")
             return None
         found: dict[str, GroupStatus | None] = {
             name: None for name, error in reading.failures.items() if not isinstance(error, NotFoundError)
@@ -151,12 +153,12 @@ def _describe_begin(
 
 def _describe(group: str, known: Mapping[str, GroupStatus | None]) -> str:
     if group not in known:
-        return f"begins anew, no group {group}"
+        return f"starts without committed offsets, no group {group}"
     found = known[group]
     if found is None:
-        return f"nobody tells whether group {group} exists"
+        return f"can't determine whether group {group} exists"
     members = f", {count_members(found.members)}" if found.members else ""
-    return f"goes on from the committed offsets of group {group} ({found.state}{members})"
+    return f"resumes from the committed offsets of group {group} ({found.state}{members})"
 
 
 def _count_tasks(action: ApplyConnector) -> int:

@@ -34,10 +34,10 @@ class HealSettings:
     def __post_init__(self) -> None:
         """Reject settings that would never end or never begin."""
         if self.max_restarts < 1:
-            raise UsageError("healing needs at least one restart", hint="--max-restarts 5")
+            raise UsageError("max_restarts must be at least 1", hint="use --max-restarts 5")
         for name in ("backoff_seconds", "longest_backoff_seconds", "calm_seconds"):
             if not 0 < getattr(self, name) < float("inf"):
-                raise UsageError(f"{name} must be a positive time", hint="such as 30s")
+                raise UsageError(f"{name} must be a positive duration", hint="use a duration such as 30s")
 
     def find_pause(self, restarts: int) -> float:
         """Return how long to wait after this many restarts."""
@@ -92,7 +92,7 @@ class HealedConnector:
     why: str = ""
 
     @property
-    def is_mended(self) -> bool:
+    def is_running(self) -> bool:
         """Return whether it runs."""
         return self.decision in (RestartDecision.WELL, RestartDecision.WATCHED)
 
@@ -164,7 +164,7 @@ def _decide(
         return RestartHistory(RestartDecision.LEFT_ALONE)
     why = describe_failure(status)
     if not why and any(task.state in _IN_BETWEEN for task in status.tasks):
-        return _decide_unseen(known, "tasks that run nowhere", now=now)
+        return _decide_unseen(known, "unassigned tasks", now=now)
     seen = replace(known, unseen_since=None)
     if why:
         return _decide_failed(replace(seen, well_since=None, why=why), now=now, settings=settings)
@@ -324,7 +324,7 @@ class Healer:
         except SeamarkError as error:
             # Another process changes one of them, or a Connect cluster is unavailable: a failed attempt, but no reason
             # to end.
-            self._tell(f"no restart this time: {error.message}")
+            self._tell(f"no restart in this round: {error.message}")
             troubles = {f"connector/{connector.owner}": error.message for connector in chosen}
         history = dict(self._round.history)
         for connector in chosen:

@@ -70,7 +70,7 @@ class SetLogger(StandaloneStep):
 
     def __post_init__(self) -> None:
         if self.scope not in (_WORKER, _CLUSTER) or not self.levels:
-            raise RefusedError(f"{self.subject} is not a step that sets levels", hint="make the plan anew")
+            raise RefusedError(f"{self.subject} is not a step that sets levels", hint="create a new plan")
 
     @property
     def subject(self) -> str:
@@ -92,7 +92,7 @@ class SetLogger(StandaloneStep):
             for url in workers
             for name in sorted(before[url].keys() | after[url].keys())
         )
-        words = f"changes what {render_count(len(workers), 'worker')} log{'s' if len(workers) == 1 else ''}"
+        words = f"changes log levels of {render_count(len(workers), 'worker')}"
         return Effect(ChangeKind.CHANGE, self.subject, words, fields)
 
     def intend(self, world: Environment) -> Intent:
@@ -128,7 +128,7 @@ class SetLogger(StandaloneStep):
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         told = {url: found for url, found in intent.before.items() if all(found.values())}
         if not told:
-            return CanNotUndo("the worker did not tell the levels it had")
+            return CanNotUndo("the worker did not report its previous levels")
         levels: Mapping[str, Levels] = {url: found | intent.extra[url] for url, found in told.items()}
         same = len({tuple(sorted(found.items())) for found in levels.values()}) == 1
         scope = self.scope if same and len(levels) == len(intent.before) else _WORKER
@@ -210,7 +210,7 @@ def _is_beside(name: str, others: Iterable[str]) -> bool:
     return any(name.startswith(other) and not is_below(name, other) for other in others)
 
 
-_RESTARTS = "a worker that restarts goes back to the levels of its own log config"
+_RESTARTS = "a worker that restarts returns to the levels of its own log config"
 
 
 class Loggers:
@@ -220,7 +220,7 @@ class Loggers:
         self._clusters = clusters
         self._planner = planner
 
-    def all(self, *, cluster: str | None = None, worker: str | None = None) -> Reading[FleetLogger]:
+    def list(self, *, cluster: str | None = None, worker: str | None = None) -> Reading[FleetLogger]:
         """Return all loggers that have a level. A worker that does not respond is in `failures`, as `CLUSTER URL`."""
         items: list[FleetLogger] = []
         failures: dict[str, SeamarkError] = {}
@@ -249,15 +249,15 @@ class Loggers:
         """
         word = level.upper()
         if word not in LEVELS:
-            raise UsageError(f"{level!r} is no log level", hint=f"one of {', '.join(LEVELS)}")
+            raise UsageError(f"invalid log level {level!r}", hint=f"use one of {', '.join(LEVELS)}")
         if not logger:
-            raise UsageError("no logger is named", hint="root is the one above all")
+            raise UsageError("no logger is given", hint="use root for all loggers")
         named = tuple(workers)
         if cluster is None and not named and len(self._clusters.names) > 1:
             raise UsageError(
                 f"the context has {len(self._clusters.names)} Connect clusters",
                 cause=", ".join(self._clusters.names),
-                hint="say which one: --cluster NAME",
+                hint="choose one: --cluster NAME",
             )
         steps: list[SetLogger] = []
         notes: list[str] = []
@@ -270,17 +270,17 @@ class Loggers:
 
     def _build_steps(
         self, cluster: str, logger: str, level: str, *, urls: Sequence[str], is_whole: bool
-    ) -> tuple[list[SetLogger], list[str]]:
+    ) -> tuple[Sequence[SetLogger], Sequence[str]]:
         answers = self._read(cluster, urls)
         if not answers.results:
             raise next(iter(answers.failures.values()))
         if answers.failures and not is_whole:
             raise UnreachableError(
-                f"can't tell the levels of {', '.join(answers.failures)}",
+                f"can't read the log levels of {', '.join(answers.failures)}",
                 cause="; ".join(error.cause or error.message for error in answers.failures.values()),
-                hint="leave it out, or wait until it answers",
+                hint="exclude this worker, or wait until it responds",
             )
-        silent = [f"{url} did not answer: nobody can tell what becomes of its level" for url in answers.failures]
+        silent = [f"{url} did not respond: its log level may not be changed" for url in answers.failures]
         wanted = {url: {logger: level} for url in answers.results}
         client = self._clusters.client(cluster)
         if is_whole and client.read_capabilities().has(Capability.CLUSTER_LOGGERS):
@@ -302,16 +302,16 @@ class Loggers:
         found = {name: tuple(url for url in urls if url.rstrip("/") in wanted) for name, urls in known.items()}
         if strangers := wanted - {url.rstrip("/") for urls in found.values() for url in urls}:
             raise UsageError(
-                f"the context names no worker {', '.join(sorted(strangers))}",
-                cause=f"it names {', '.join(url for urls in known.values() for url in urls)}",
-                hint="seamark workers list shows them",
+                f"the context has no worker {', '.join(sorted(strangers))}",
+                cause=f"its workers: {', '.join(url for urls in known.values() for url in urls)}",
+                hint="list the workers: seamark workers list",
             )
         return {name: urls for name, urls in found.items() if urls}
 
     def _refuse_undecided(self, urls: Sequence[str], *, is_decided: bool) -> None:
         if len(urls) > 1 and not is_decided:
             raise UsageError(
-                "which workers? A level belongs to one worker",
-                cause=f"there are {', '.join(urls)}",
-                hint="--all-workers, or --worker URL",
+                "no worker is selected; a log level belongs to one worker",
+                cause=f"the workers are {', '.join(urls)}",
+                hint="pass --all-workers or --worker URL",
             )

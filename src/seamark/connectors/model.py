@@ -165,7 +165,7 @@ def _compile(expression: str) -> re.Pattern[str]:
         return re.compile(expression)
     except re.error as error:
         raise UsageError(
-            f"{expression!r} is not a regular expression",
+            f"invalid regular expression {expression!r}",
             cause=str(error),
-            hint="for * and ? give the pattern without -e",
+            hint="pass patterns with * and ? without -e",
         ) from error

@@ -33,9 +33,9 @@ def build_topic_note(connector: Connector, config: Mapping[str, str]) -> tuple[s
     before, after = connector.config.get(OWN_OFFSETS_TOPIC), config.get(OWN_OFFSETS_TOPIC)
     if before == after or connector.type is ConnectorType.SINK:
         return ()
-    where = f"--topic {after}" if after else "--workers"
-    words = f"another {OWN_OFFSETS_TOPIC}: it goes on from what that one holds, else it begins anew"
-    return (f"{connector.name}: {words}. seamark offsets relocate {connector.owner} {where} takes it along",)
+    where = f"--topic {after}" if after else "--worker-topic"
+    words = f"another {OWN_OFFSETS_TOPIC}: it resumes from its offsets there, or starts from the beginning"
+    return (f"{connector.name}: {words}. To copy its offsets: seamark offsets relocate {connector.owner} {where}",)
 
 
 STATES = ("RUNNING", "PAUSED", "STOPPED")
@@ -86,9 +86,9 @@ class ConnectorPlans:
         config = build_config(name, given)
         refuse_violations([(name, where, config)], self._context)
         if "connector.class" not in config:
-            raise UsageError(f"the config of {name} has no connector.class", hint="name the plugin's class")
+            raise UsageError(f"the config of {name} has no connector.class", hint="set it to the plugin's class")
         if state.upper() not in STATES:
-            raise UsageError(f"a connector can't begin as {state}", hint=f"one of {', '.join(STATES)}")
+            raise UsageError(f"invalid initial state {state}", hint=f"use one of {', '.join(STATES)}")
         client, settings = self._clusters.client(where), self._clusters.settings(where)
         if state.upper() != "RUNNING":
             doing = f"create connector {name} as {state.upper()}"
@@ -108,12 +108,16 @@ class ConnectorPlans:
     def set(self, connector: Connector, changes: Mapping[str, Any]) -> PlannedChange:
         """Plan changes of some keys; None removes a key."""
         if "name" in changes:
-            raise UsageError("a connector's name can't be changed", hint="create another one and delete this one")
+            raise UsageError(
+                "the key name of a config can't be changed", hint="rename the connector: seamark connectors rename"
+            )
         removed = [key for key, value in changes.items() if value is None]
         given = {key: value for key, value in changes.items() if value is not None}
         missing = sorted(key for key in removed if key not in connector.config)
         if missing:
-            raise UsageError(f"{connector.name} has no {', '.join(missing)}", hint="seamark connectors show NAME")
+            raise UsageError(
+                f"{connector.name} has no {', '.join(missing)}", hint="show its config: seamark connectors show NAME"
+            )
         present = {key: value for key, value in connector.config.items() if key not in removed and key != "name"}
         new = build_config(connector.name, {"connector.class": connector.plugin} | given, present=connector.config)
         return self._put(connector, present | new)
@@ -139,8 +143,8 @@ class ConnectorPlans:
             if connector.status is None:
                 raise RefusedError(
                     f"Connect has no status of {connector.owner} yet",
-                    cause="it was created a moment ago, or its status was lost",
-                    hint="look again: seamark connectors show NAME",
+                    cause="it was created just now, or its status was lost",
+                    hint="check it again: seamark connectors show NAME",
                 )
         steps = [SetRunState(connector.cluster, connector.name, state) for connector in connectors]
         return self._build(_VERBS[state], connectors, steps)
@@ -169,7 +173,7 @@ class ConnectorPlans:
         notes: Iterable[str] = (),
     ) -> PlannedChange:
         if not connectors:
-            raise UsageError(f"nothing to {verb}: no connector is named", hint="give NAME or CLUSTER/NAME")
+            raise UsageError(f"nothing to {verb}: no connector is given", hint="pass NAME or CLUSTER/NAME")
         named = connectors[0].name if len(connectors) == 1 else f"{len(connectors)} connectors"
         return self.planner.plan(f"{verb} {named}", steps, notes=notes)
 
@@ -184,8 +188,8 @@ class ConnectorPlans:
         capabilities = self._clusters.client(connector.cluster).read_capabilities()
         if state not in ("PAUSED", "STOPPED") or capabilities.has(Capability.INITIAL_STATE):
             return ()
-        why = f"that came with Connect 3.7, and a worker runs {capabilities.words}"
-        return (f"{connector.name}: an undo can't bring it back as {state}: {why}",)
+        why = f"that needs Connect 3.7, and a worker runs {capabilities.words}"
+        return (f"{connector.name}: an undo can't recreate it as {state}: {why}",)
 
     def _require(self, connectors: Sequence[Connector], capability: Capability, *, verb: str) -> None:
         for cluster, name in {connector.cluster: connector.name for connector in connectors}.items():
@@ -200,9 +204,9 @@ class ConnectorPlans:
         except NotFoundError:
             return
         raise AlreadyExistsError(
-            f"there is a connector {name} already",
-            cause=f"it stands in {cluster}",
-            hint=f"change it instead: seamark connectors change {cluster}/{name} -f FILE",
+            f"connector {name} already exists",
+            cause=f"it is in Connect cluster {cluster}",
+            hint=f"choose another name, or update it: seamark connectors update {cluster}/{name} -f FILE",
             context={"cluster": cluster, "connector": name},
         )
 
@@ -217,5 +221,5 @@ class ConnectorPlans:
         raise UsageError(
             f"context {self._context.name} has {len(self._clusters.names)} Connect clusters",
             cause=", ".join(self._clusters.names),
-            hint="say which one: --cluster NAME",
+            hint="choose one: --cluster NAME",
         )

@@ -145,7 +145,7 @@ def build_refusal(found: Sequence[Breach], *, context: str) -> RefusedError:
     shown = "; ".join(map(str, found[:_MOST_SHOWN]))
     more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
     return RefusedError(
-        f"the policy of context {context} does not allow {what}",
+        f"the policy of context {context} doesn't allow {what}",
         cause=shown + more,
         hint="; ".join(dict.fromkeys(breach.violation.hint for breach in found[:_MOST_SHOWN])),
         context={"rules": ", ".join(sorted({breach.violation.rule for breach in found}))},

@@ -68,9 +68,9 @@ def tell_run_state(status: ConnectorStatus, subject: str) -> str:
     state = find_run_state(status)
     if state is None:
         raise UnsettledError(
-            f"can't tell whether {subject} is meant to run",
-            cause=f"its status is {status.state}, which a running and a paused connector show alike",
-            hint="wait until the rebalance is over, then repeat it",
+            f"can't determine whether {subject} is meant to run",
+            cause=f"its status is {status.state}, which is the same for a running and a paused connector",
+            hint="wait until the rebalance has ended, then run the command again",
         )
     return state
 
@@ -80,9 +80,9 @@ def refuse_hidden(config: Mapping[str, str], subject: str) -> None:
     hidden = sorted(key for key, value in config.items() if value == MASK)
     if hidden:
         raise RefusedError(
-            f"the plan does not hold the secrets of {subject}",
-            cause=f"hidden when the plan was saved: {', '.join(hidden)}",
-            hint="make the plan anew from the file, or write the values as secret:// references",
+            f"the plan doesn't contain the secrets of {subject}",
+            cause=f"omitted when the plan was saved: {', '.join(hidden)}",
+            hint="create a new plan from the file, or write the values as secret:// references",
         )
 
 

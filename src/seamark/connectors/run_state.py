@@ -84,7 +84,7 @@ class _Watch:
             raise RefusedError(
                 f"{self._step.subject} does not run with this config",
                 cause=describe_failure(status),
-                hint=f"seamark connectors show {self._step.cluster}/{self._step.name} has the whole trace",
+                hint=f"show the whole trace: seamark connectors show {self._step.cluster}/{self._step.name} -o wide",
             )
         needed = self._step.stable_seconds if status is not None and status.tasks else _EMPTY_SECONDS
         return _lasts(self._running_since, now, needed)
@@ -95,7 +95,7 @@ class _Watch:
         return DeadlineError(
             f"{self._step.subject} did not run within {self._step.deadline_seconds:g} s",
             cause=seen,
-            hint=f"seamark connectors show {self._step.cluster}/{self._step.name}",
+            hint=f"show its state: seamark connectors show {self._step.cluster}/{self._step.name}",
         )
 
 
@@ -110,7 +110,7 @@ def _lasts(since: float | None, now: float, seconds: float) -> bool:
 
 def _say(status: ConnectorStatus | None) -> str:
     if status is None:
-        return "Connect has no status of it"
+        return "Connect reports no status of it"
     if failure := describe_failure(status):
         return failure
     states = ", ".join(f"task {task.id} {task.state}" for task in status.tasks) or "no task"
@@ -143,7 +143,7 @@ class SetRunState(ConnectorAction):
     def describe(self) -> str:
         effect = {
             "RUNNING": "its tasks start",
-            "PAUSED": "its tasks stay and wait",
+            "PAUSED": "its tasks stay assigned",
             "STOPPED": "its tasks end",
         }[self.state]
         return f"{_VERBS[self.state]} {self.subject}: {effect}"
@@ -153,7 +153,7 @@ class SetRunState(ConnectorAction):
             "RUNNING": f"resume: {say_tasks(seen.tasks, 'runs again', 'run again')}"
             if seen.tasks
             else "resume: its tasks start",
-            "PAUSED": f"pause: {say_tasks(seen.tasks, 'stays and waits', 'stay and wait')}",
+            "PAUSED": f"pause: {say_tasks(seen.tasks, 'stays assigned', 'stay assigned')}",
             "STOPPED": f"stop: {say_tasks(seen.tasks, 'ends', 'end')}",
         }.get(self.state, self.state)
         before = None if seen.intent.before is None else seen.intent.before["state"]
@@ -168,7 +168,7 @@ class SetRunState(ConnectorAction):
 
     def perform(self, world: Environment, intent: Intent) -> None:
         if intent.before is None:
-            raise RefusedError(f"{self.subject} is not there", hint="seamark connectors list shows what is there")
+            raise RefusedError(f"{self.subject} doesn't exist", hint="list the connectors: seamark connectors list")
         connect = world.use(CONNECT)(self.cluster)
         {"RUNNING": connect.resume, "PAUSED": connect.pause, "STOPPED": connect.stop}[self.state](self.name)
 
@@ -208,7 +208,7 @@ class RestartFailed(ConnectorAction):
     def intend(self, world: Environment) -> Intent:
         failed = self._read_failed(world)
         if failed is None:
-            raise NotFoundError(f"{self.subject} has no status", hint="seamark connectors list shows what is there")
+            raise NotFoundError(f"{self.subject} has no status", hint="list the connectors: seamark connectors list")
         return Intent(before={"failed": failed}, after={"failed": []})
 
     def perform(self, world: Environment, intent: Intent) -> None:

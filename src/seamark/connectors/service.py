@@ -32,7 +32,7 @@ class LifecyclePlans(Protocol):
         """Plan a new connector that continues from the offsets in a file."""
         ...
 
-    def rename(self, connector: Connector, name: str, *, accept_loss: bool) -> PlannedChange:
+    def rename(self, connector: Connector, name: str, *, allow_offset_loss: bool) -> PlannedChange:
         """Plan a new name for a connector."""
         ...
 
@@ -50,7 +50,7 @@ class Connectors:
         self._plans = plans
         self._lifecycle = lifecycle
 
-    def all(self, *, cluster: str | None = None) -> Reading[Connector]:
+    def list(self, *, cluster: str | None = None) -> Reading[Connector]:
         """Return all connectors, or those of one Connect cluster, sorted by name within each Connect cluster.
 
         A Connect cluster that does not respond is in `failures`; a wrong name of a Connect cluster raises.
@@ -67,7 +67,7 @@ class Connectors:
         )
         return Reading(items=items, failures=answers.failures)
 
-    def one(self, owner: str) -> Connector:
+    def get(self, owner: str) -> Connector:
         """Return the connector NAME or CLUSTER/NAME.
 
         A bare NAME must exist in exactly one Connect cluster, and every Connect cluster must have responded: otherwise
@@ -126,7 +126,7 @@ class Connectors:
             return self._lifecycle().create(name, config, offsets, cluster=cluster, state=state)
         return self._plans().create(name, config, cluster=cluster, state=state)
 
-    def change(self, owner: str | Connector, config: Mapping[str, Any]) -> PlannedChange:
+    def update(self, owner: str | Connector, config: Mapping[str, Any]) -> PlannedChange:
         """Plan a complete new config of a connector."""
         return self._plans().change(self._resolve(owner), config)
 
@@ -138,17 +138,17 @@ class Connectors:
         """Plan to delete connectors. The plan lists what remains."""
         return self._plans().delete(self._resolve_all(owners))
 
-    def rename(self, owner: str | Connector, name: str, *, accept_loss: bool = False) -> PlannedChange:
+    def rename(self, owner: str | Connector, name: str, *, allow_offset_loss: bool = False) -> PlannedChange:
         """Plan a new name for a connector: create a connector of that name with its config, and delete the old one.
 
         From Connect 3.7 on its offsets are copied, as they are when it has stopped.
 
         Raises:
-            RefusedError: A worker is older, the offsets would be lost, and `accept_loss` was not given; or its offsets
-                can't be determined. The cause has the details.
+            RefusedError: A worker is older, the offsets would be lost, and `allow_offset_loss` was not given; or its
+                offsets can't be determined. The cause has the details.
             AlreadyExistsError: A connector of that name exists.
         """
-        return self._lifecycle().rename(self._resolve(owner), name, accept_loss=accept_loss)
+        return self._lifecycle().rename(self._resolve(owner), name, allow_offset_loss=allow_offset_loss)
 
     def pause(self, owners: Owners) -> PlannedChange:
         """Plan to pause connectors; their tasks stay assigned."""
@@ -167,7 +167,7 @@ class Connectors:
         return self._plans().restart(self._resolve_all(owners))
 
     def _resolve(self, owner: str | Connector) -> Connector:
-        return owner if isinstance(owner, Connector) else self.one(owner)
+        return owner if isinstance(owner, Connector) else self.get(owner)
 
     def _resolve_all(self, owners: Owners) -> tuple[Connector, ...]:
         given = [owners] if isinstance(owners, str | Connector) else list(owners)
@@ -180,16 +180,16 @@ class Connectors:
         if ref.name and ref.cluster in self._clusters.names:
             return ref.cluster, ref.name
         if not owner:
-            raise UsageError("an owner is needed", hint="give NAME or CLUSTER/NAME")
+            raise UsageError("no connector is given", hint="pass NAME or CLUSTER/NAME")
         return None, owner
 
 
 def _ambiguous(name: str, found: tuple[Connector, ...]) -> UsageError:
     owners = [connector.owner for connector in found]
     return UsageError(
-        f"connector {name} stands in {len(found)} clusters",
+        f"connector {name} exists in {len(found)} Connect clusters",
         cause=", ".join(owners),
-        hint=f"say which one, as in {owners[0]}",
+        hint=f"name the Connect cluster, as in {owners[0]}",
         context={"connector": name},
     )
 
@@ -202,18 +202,18 @@ def _undecided(name: str, found: tuple[Connector, ...], failures: Mapping[str, S
     silent = ", ".join(failures)
     example = found[0].owner if found else f"CLUSTER/{name}"
     return PartialError(
-        f"can't tell which {name} is meant: {silent} did not answer",
+        f"can't determine which {name} is meant: {silent} did not respond",
         failures=failures,
-        hint=f"name the cluster, as in {example}",
+        hint=f"name the Connect cluster, as in {example}",
         context={"connector": name},
     )
 
 
 def _absent(name: str, clusters: tuple[str, ...]) -> NotFoundError:
-    where = ", ".join(clusters) or "no Connect cluster: the context has none"
+    where = ", ".join(clusters) or "none (the context has none)"
     return NotFoundError(
-        f"there is no connector {name}",
-        cause=f"looked in {where}",
-        hint="see `seamark connectors list`",
+        f"connector {name} does not exist",
+        cause=f"Connect clusters searched: {where}",
+        hint="list the connectors: seamark connectors list",
         context={"connector": name},
     )

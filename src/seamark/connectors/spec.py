@@ -75,8 +75,8 @@ class ConnectorKind(SpecKind[DesiredConnector]):
         desired = build_desired(wanted, setting.clusters.names)
         if request.prune and not desired:
             raise UsageError(
-                "the spec names no connector, so --prune would delete everything",
-                hint="say what shall go: seamark destroy -f PATH",
+                "the spec has no connectors, so --prune would delete everything",
+                hint="to delete the connectors of a spec: seamark destroy -f PATH",
             )
         own = find_connectors(request.ownership)
         # What a prune deletes is known only after the Connect clusters are read.
@@ -105,7 +105,7 @@ class ConnectorKind(SpecKind[DesiredConnector]):
         setting = request.reads.use(CONNECTOR_SETTING)()
         desired = build_desired(wanted, setting.clusters.names)
         if not desired:
-            raise UsageError("the spec names no connector", hint="give the files that name what shall go")
+            raise UsageError("the spec has no connectors", hint="pass the files of the connectors to delete")
         chosen = select_owners(desired, request.names)
         readings = _read(chosen, setting.clusters, wanted=chosen)
         going = find_surplus(chosen, readings.live)
@@ -166,7 +166,7 @@ def build_desired(connectors: Iterable[DesiredConnector], names: Sequence[str]) 
             raise UsageError(
                 f"connector {placed.owner} is defined twice",
                 cause=f"{found[placed.owner].place} and {placed.place}",
-                hint="take one of them out, or give it another name",
+                hint="remove one of them, or give it another name",
             )
         found[placed.owner] = placed
     return found
@@ -185,13 +185,13 @@ def select_owners(owners: Iterable[str], names: Sequence[str]) -> set[str]:
         fitting = {owner for owner in known if _fits(owner, name)}
         if not fitting and not _GLOB & set(name):
             raise NotFoundError(
-                f"the spec has no connector {name}, and never made one",
-                hint="seamark plan without names shows all of them",
+                f"the spec has no connector {name}, and never created one",
+                hint="list all of them: seamark plan -f PATH",
                 context={"connector": name},
             )
         chosen |= fitting
     if not chosen:
-        raise NotFoundError(f"no connector of the spec fits {', '.join(names)}", hint="look at the globs")
+        raise NotFoundError(f"no connector of the spec matches {', '.join(names)}", hint="check the patterns")
     return chosen
 
 
@@ -201,16 +201,16 @@ def _choose_cluster(connector: DesiredConnector, names: Sequence[str]) -> str:
             return connector.cluster
         cause = f"{connector.place} names {connector.cluster}; the context has: {', '.join(names) or 'none'}"
         raise UsageError(
-            f"connector {connector.name} is for a Connect cluster that the context does not have",
+            f"connector {connector.name} names a Connect cluster that the context doesn't have",
             cause=cause,
             hint="use one of these names, or add the cluster to the context",
         )
     if len(names) == 1:
         return names[0]
     raise UsageError(
-        f"connector {connector.name} does not say for which Connect cluster it is",
+        f"connector {connector.name} doesn't name its Connect cluster",
         cause=f"{connector.place}; the context has: {', '.join(names) or 'none'}",
-        hint="name it in the file: cluster: NAME" if names else "add a Connect cluster to the context",
+        hint="set it in the file: cluster: NAME" if names else "add a Connect cluster to the context",
     )
 
 
@@ -219,13 +219,13 @@ def _check(connector: DesiredConnector) -> None:
         raise UsageError(
             f"connector {connector.name} has no connector.class",
             cause=str(connector.place),
-            hint="name the plugin's class",
+            hint="set it to the plugin's class",
         )
     if connector.state not in _STATES:
         raise UsageError(
-            f"connector {connector.name} can't begin as {connector.state}",
+            f"connector {connector.name} has an invalid state {connector.state}",
             cause=str(connector.place),
-            hint=f"one of {', '.join(_STATES[1:])}",
+            hint=f"use one of {', '.join(_STATES[1:])}",
         )
 
 
@@ -276,7 +276,7 @@ def _leave_foreign(
     notes = []
     for spec in sorted({others[difference.owner].spec for difference in kept}):
         owners = [difference.owner for difference in kept if others[difference.owner].spec == spec]
-        notes.append(f"left alone, as spec {spec} has them now: {render_names(owners)}")
+        notes.append(f"not changed, because spec {spec} owns them now: {render_names(owners)}")
     return tuple(difference for difference in surplus if difference.owner not in others), tuple(notes)
 
 
@@ -291,9 +291,9 @@ def _refuse_foreign(differences: Sequence[ConnectorDifference], ownership: Owner
     said = [f"{difference.owner}: spec {others[difference.owner].spec}" for difference in taken]
     places = [str(difference.wanted.place) for difference in taken if difference.wanted is not None]
     raise RefusedError(
-        f"another spec has {len(taken)} of these connectors; nothing was changed",
+        f"another spec owns {len(taken)} of these connectors; no changes were made",
         cause=render_names(said) + (f"; defined here in {render_names(list(dict.fromkeys(places)))}" if places else ""),
-        hint="plan the spec that has them, take them out of one of the two, or take them over: --adopt",
+        hint="plan the spec that owns them, remove them from one of the two, or take them over: --adopt",
         context={"connectors": ", ".join(difference.owner for difference in taken)},
     )
 

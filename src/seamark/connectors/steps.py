@@ -72,11 +72,11 @@ class EditConfig(ConnectorSubject, Step):
     def perform(self, world: Environment, intent: Intent) -> None:
         config = read_within_deadline(world, self.subject, lambda: read_config(world, self.cluster, self.name))
         if config is None:
-            raise RefusedError(f"{self.subject} is not there", hint="seamark connectors list shows what is there")
+            raise RefusedError(f"{self.subject} doesn't exist", hint="list the connectors: seamark connectors list")
         # The journal contains no secrets, so the other keys are sent as they are read now; they must match the image.
         image = build_config_image(config, world, cluster=self.cluster)
         if intent.before is None or not is_same_image(image, intent.before["config"], world):
-            raise RefusedError(f"{self.subject} was changed a moment ago by somebody else; nothing was sent")
+            raise RefusedError(f"another process has just changed {self.subject}; nothing was sent")
         world.use(CONNECT)(self.cluster).put_config(self.name, self._merge(config))
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
@@ -91,17 +91,19 @@ class EditConfig(ConnectorSubject, Step):
         if secret := sorted(find_typed(world, self.cluster, plain).intersection(self.values)):
             raise RefusedError(
                 f"can't change {', '.join(secret)} of {self.subject}; no changes were made",
-                cause="their type is PASSWORD or unknown, and a plan holds no secrets",
-                hint="change these keys with `seamark connectors change`",
+                cause="their type is PASSWORD or unknown, and a plan contains no secrets",
+                hint="change these keys with `seamark connectors update`",
             )
 
-    def find_former(self, intent: Intent) -> dict[str, str | None] | CanNotUndo:
+    def find_previous_values(self, intent: Intent) -> dict[str, str | None] | CanNotUndo:
         """Return the previous values of the keys, as far as the journal contains them."""
         before: Mapping[str, Any] = (intent.before or {}).get("config", {})
-        former = {key: before.get(key) for key in self.values}
-        if lost := [key for key, value in former.items() if is_sealed(value)]:
-            return CanNotUndo(f"the former value of {', '.join(lost)} is a secret, and the journal holds no secrets")
-        return former
+        previous = {key: before.get(key) for key in self.values}
+        if lost := [key for key, value in previous.items() if is_sealed(value)]:
+            return CanNotUndo(
+                f"the previous value of {', '.join(lost)} is a secret, and the journal contains no secrets"
+            )
+        return previous
 
     def say_values(self) -> str:
         """Format the values."""
@@ -260,9 +262,7 @@ class CreateConnector(ConnectorAction):
 
     def perform(self, world: Environment, intent: Intent) -> None:
         if intent.before is not None:
-            raise RefusedError(
-                f"{self.subject} is there already", hint="change it instead of creating it, or choose another name"
-            )
+            raise RefusedError(f"{self.subject} already exists", hint="update it instead, or choose another name")
         state = None if self.state == "RUNNING" else self.state
         world.use(CONNECT)(self.cluster).create_connector(
             self.name, reveal_config(self.config, world), initial_state=state
@@ -330,7 +330,7 @@ class PutConfig(ConnectorAction):
 
     def perform(self, world: Environment, intent: Intent) -> None:
         if intent.before is None:
-            raise RefusedError(f"{self.subject} is not there", hint="seamark connectors list shows what is there")
+            raise RefusedError(f"{self.subject} doesn't exist", hint="list the connectors: seamark connectors list")
         config = reveal_config(self.config, world)
         if self.keep:
             config |= self._read_kept(world, intent)
@@ -346,7 +346,9 @@ class PutConfig(ConnectorAction):
         after: Mapping[str, Any] = intent.after["config"]
         sealed = find_sealed(before)
         if lost := [key for key in sealed if after.get(key) != before[key]]:
-            return CanNotUndo(f"the former value of {', '.join(lost)} is a secret, and the journal holds no secrets")
+            return CanNotUndo(
+                f"the previous value of {', '.join(lost)} is a secret, and the journal contains no secrets"
+            )
         config = {key: value for key, value in before.items() if key not in sealed}
         return PutConfig(self.cluster, self.name, config, keep=sealed, secret=find_sealed(after))
 
@@ -356,8 +358,8 @@ class PutConfig(ConnectorAction):
     def _find_kept(self, image: Mapping[str, Any]) -> dict[str, Any]:
         if lost := sorted(key for key in self.keep if key not in image):
             raise RefusedError(
-                f"{self.subject} has no {', '.join(lost)} any more, and the plan keeps what Connect holds",
-                hint="make the plan anew, with the values",
+                f"{self.subject} has no {', '.join(lost)} any more, and the plan doesn't contain the value",
+                hint="create a new plan, with the values",
             )
         return {key: image[key] for key in self.keep}
 
@@ -368,7 +370,7 @@ class PutConfig(ConnectorAction):
         held = {key: value for key, value in present.items() if key != "name"}
         image = build_config_image(held, world, cluster=self.cluster, secret=self._secret())
         if not is_same_image(image, intent.before["config"], world):
-            raise RefusedError(f"{self.subject} was changed a moment ago by somebody else; nothing was sent")
+            raise RefusedError(f"another process has just changed {self.subject}; nothing was sent")
         if world.clock.now() - began_at > _READ_SECONDS:
             raise DeadlineError(f"reading the config of {self.subject} took too long; nothing was sent")
         return {key: present[key] for key in self.keep}
@@ -388,7 +390,7 @@ class DeleteConnector(ConnectorAction):
     secret: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        return f"delete {self.subject}; its positions stay behind"
+        return f"delete {self.subject}; its offsets are kept"
 
     @classmethod
     def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[StepSeen]:
@@ -426,5 +428,5 @@ class DeleteConnector(ConnectorAction):
             return None
         config: Mapping[str, Any] = intent.before["config"]
         if lost := find_sealed(config):
-            return CanNotUndo(f"the value of {', '.join(lost)} was a secret, and the journal holds no secrets")
+            return CanNotUndo(f"the value of {', '.join(lost)} was a secret, and the journal contains no secrets")
         return CreateConnector(self.cluster, self.name, dict(config), state=intent.extra["state"])

@@ -13,7 +13,7 @@ from seamark.errors import SeamarkError
 from seamark.report.listing import Column, Listing, View
 from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Screen, Span, Style, line
-from seamark.report.words import render_count
+from seamark.report.words import render_count, render_number
 
 _SYMBOLS = {
     RestartDecision.WELL: "✓",
@@ -25,7 +25,7 @@ _SYMBOLS = {
 
 
 def _style(found: HealedConnector) -> Style:
-    if found.is_mended:
+    if found.is_running:
         return Style.GOOD
     return Style.BAD if found.decision is RestartDecision.GIVEN_UP else Style.WARN
 
@@ -44,7 +44,7 @@ HEAL_LISTING: Listing[HealedConnector] = Listing(
             style=_style,
         ),
         Column("restarts", "RESTARTS", lambda found: found.restarts, right=True),
-        Column("why", "WHY IT FAILED", lambda found: found.why),
+        Column("why", "ERROR", lambda found: found.why),
     ),
 )
 
@@ -57,7 +57,7 @@ def build_heal_view(
         HEAL_LISTING,
         connectors,
         body=lambda: {"items": HEAL_LISTING.build_items(connectors), "failures": build_failures(failures)},
-        empty="nothing has failed",
+        empty="no failed connectors",
     )
 
 
@@ -118,7 +118,7 @@ def style_state(state: State) -> Style:
 def build_health_spans(counts: Mapping[Health, int]) -> list[Span]:
     """Format counts by health, worst first: `✗ 2 UNHEALTHY  ✓ 14 HEALTHY`."""
     return [
-        Span(f"{_HEALTH[health][0]} {counts[health]} {health}", style_health(health))
+        Span(f"{_HEALTH[health][0]} {render_number(counts[health])} {health}", style_health(health))
         for health in _WORST_FIRST
         if counts.get(health)
     ]
@@ -197,7 +197,7 @@ TASKS: Listing[Task] = Listing(
     noun="task",
     name=lambda task: str(task.id),
     columns=(
-        Column("id", "TASK", lambda task: task.id, right=True),
+        Column("id", "TASK", lambda task: task.id, right=True, is_id=True),
         Column(
             "state",
             "STATE",
@@ -260,7 +260,7 @@ def _build_lines(connector: Connector, screen: Screen) -> list[Line]:
     version = status.version if status else ""
     lines = [build_heading(connector), line("  plugin  ", f"{connector.plugin or '-'} {version}".strip())]
     if status is None:
-        lines.append(line("  status  ", Span("Connect has none to tell yet", Style.WARN)))
+        lines.append(line("  status  ", Span("Connect reports none yet", Style.WARN)))
     else:
         state = Span(render_state(status.state), style_state(status.state))
         lines.append(line("  state   ", state, _on(status.worker_id)))

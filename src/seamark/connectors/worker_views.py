@@ -73,7 +73,7 @@ PLUGIN_LISTING: Listing[FleetPlugin] = Listing(
         ),
         Column("missing", "", lambda plugin: list(plugin.missing)),
         Column("other_versions", "", lambda plugin: dict(plugin.others)),
-        Column("trouble", "TROUBLE", lambda plugin: "" if plugin.is_everywhere else _trouble(plugin), text=_trouble),
+        Column("trouble", "MISMATCH", lambda plugin: "" if plugin.is_everywhere else _trouble(plugin), text=_trouble),
     ),
 )
 

@@ -44,7 +44,7 @@ class Workers:
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters
 
-    def all(self) -> Reading[Worker]:
+    def list(self) -> Reading[Worker]:
         """Return all workers. One that does not respond is an item with its `error`, not a failure."""
         answers = self._clusters.ask(read_workers)
         items = tuple(worker for workers in answers.results.values() for worker in workers)

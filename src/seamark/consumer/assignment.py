@@ -87,8 +87,8 @@ class Assignment:
         if spot not in self._held:
             topic, partition = spot
             raise NotFoundError(
-                f"{topic}-{partition} is not held by this consumer",
-                hint="it may be another's, or not yet claimed: consume first",
+                f"partition {topic}-{partition} is not assigned to this consumer",
+                hint="call consume() first; another member of the group may have the partition",
             )
         return self._held[spot]
 
@@ -210,7 +210,7 @@ class LedgerSession:
 def _expect_transactions(runner: Runner) -> None:
     if runner.is_alone:
         raise UsageError(
-            "connect gives a connection that commits each statement by itself",
-            cause="a partition is claimed and read in one transaction",
-            hint="open it without autocommit",
+            "connect returns a connection in autocommit mode",
+            cause="the ledger must be locked and read in one transaction",
+            hint="open the connection without autocommit",
         )

@@ -1,4 +1,4 @@
-"""A consumer whose offsets stand in the user's database, and move in the transaction of the user's rows.
+"""A consumer whose offsets are stored in the user's database and committed in the transaction of the user's rows.
 
 The ledger is the only source of offsets. Each call of `consume` checks first whether the last transaction was
 committed, and resumes from the ledger's offsets: records that were returned and not saved are returned once more. The
@@ -49,7 +49,9 @@ class KafkaMetadata:
         self._client = client
         self._reset = str(config.get("auto.offset.reset", "latest"))
         if self._reset not in {*_EDGES, "error"}:
-            raise UsageError(f"auto.offset.reset can't be {self._reset!r}", hint=f"one of {', '.join(_EDGES)}, error")
+            raise UsageError(
+                f"invalid value {self._reset!r} for auto.offset.reset", hint=f"use one of {', '.join(_EDGES)}, error"
+            )
         # What the group was told, and what it has taken.
         self._told: dict[TopicPartition, int] = {}
         self._known: dict[TopicPartition, int] = {}
@@ -76,9 +78,9 @@ class KafkaMetadata:
             return int(found.offset)
         if self._reset not in _EDGES:
             raise RejectedError(
-                f"nobody says where {spot[0]}-{spot[1]} begins",
+                f"no start offset for partition {spot[0]}-{spot[1]}",
                 cause="neither the ledger nor the group has an offset, and auto.offset.reset is error",
-                hint="set auto.offset.reset to earliest or latest, or the group's offset",
+                hint="set auto.offset.reset to earliest or latest, or commit an offset for the group",
             )
         return self.read_bounds(spot)[_EDGES[self._reset]]
 
@@ -97,7 +99,9 @@ class KafkaMetadata:
         try:
             done = self._client.commit(offsets=spelled, asynchronous=not is_last)
         except KafkaException as failure:
-            _LOGGER.info("the group's offsets are not up to date: %s", failure.args[0].name())
+            _LOGGER.info(
+                "could not commit the group's offsets, so that its lag is out of date: %s", failure.args[0].name()
+            )
             return
         self._told |= moved
         if is_last:
@@ -111,16 +115,20 @@ class KafkaMetadata:
             if failure is None:
                 self._known[spot] = one.offset
             else:
-                _LOGGER.info("the group's offset of %s-%s is not up to date: %s", *spot, failure.name())
+                _LOGGER.info(
+                    "could not commit the group's offset of %s-%s, so that its lag is out of date: %s",
+                    *spot,
+                    failure.name(),
+                )
                 self._told.pop(spot, None)
 
     def judge(self, error: Any) -> None:
         """Raise an error of the client that retries don't resolve."""
         if error.name() in _GONE:
             raise RejectedError(
-                "records that the ledger has not seen are gone from the topic",
+                "records after the ledger offset were deleted from the topic before they were consumed",
                 cause=error.str(),
-                hint="see what was lost: seek_to_beginning() goes on with the first record there is",
+                hint="call seek_to_beginning() to continue with the first record that is left",
             )
         if error.fatal() or (not error.retriable() and error.name() not in _PASSING):
             raise build_error(error, action="consume", subject="", operation="READ", last_event=None)
@@ -170,9 +178,11 @@ class ExactConsumer:
         from confluent_kafka import Consumer  # noqa: PLC0415
 
         if decided := sorted((set(_OURS) - {"auto.offset.reset"} | {"on_commit"}) & set(config)):
-            raise UsageError(f"the consumer decides {decided[0]} itself", hint="leave it out: exactness rests on it")
+            raise UsageError(
+                f"setting {decided[0]} is controlled by the consumer", hint="remove it: exactly-once depends on it"
+            )
         if not config.get("group.id"):
-            raise UsageError("the setting group.id is missing", hint="it names the group, and the owner in the ledger")
+            raise UsageError("setting group.id is missing", hint="set group.id: it is also the owner in the ledger")
         strategy = str(config.get("partition.assignment.strategy", ""))
         self._is_cooperative = _COOPERATIVE in strategy or config.get("group.protocol") == "consumer"
         self._ledger = Ledger(owner or str(config["group.id"]), table=table)
@@ -258,7 +268,7 @@ class ExactConsumer:
     def seek(self, spot: TopicPartition, offset: int) -> None:
         """Resume from another offset. The ledger follows with the next save."""
         if offset < 0:
-            raise UsageError(f"{offset} is not an offset", hint="seek_to_beginning() and seek_to_end() find the edges")
+            raise UsageError(f"invalid offset {offset}", hint="call seek_to_beginning() or seek_to_end()")
         self._holdings.find(spot).seek(offset)
         self._send(spot)
 
@@ -284,12 +294,12 @@ class ExactConsumer:
             found = ledger.get(held.entry.key)
             if found is None:
                 raise RejectedError(
-                    f"the ledger's entry of {held.entry} is gone",
-                    cause=f"somebody has deleted it from {self._ledger.table}, for {self._ledger.owner}",
-                    hint="start the consumer again: it begins at its group's offset, else at auto.offset.reset",
+                    f"the ledger has no entry for {held.entry} any more",
+                    cause=f"the row of owner {self._ledger.owner} was deleted from table {self._ledger.table}",
+                    hint="restart the consumer: it starts at the group's committed offset, or at auto.offset.reset",
                 )
             if found.epoch != held.entry.epoch:
-                _LOGGER.warning("%s was taken by another process", held.entry)
+                _LOGGER.warning("another process has claimed %s", held.entry)
                 self._give_up(spot)
             elif self._holdings.settle(spot, found):
                 self._send(spot)
@@ -365,7 +375,9 @@ class ExactConsumer:
         try:
             ledger = self._house.read() if unsettled else {}
         except Exception as error:  # noqa: BLE001 - a database that is away must not keep us from leaving
-            _LOGGER.info("the group's offsets are not up to date: %s", type(error).__name__)
+            _LOGGER.info(
+                "could not commit the group's offsets, so that its lag is out of date: %s", type(error).__name__
+            )
             ledger = {}
         for held in unsettled:
             # What another has claimed or moved is not ours to tell.

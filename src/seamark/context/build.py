@@ -75,10 +75,12 @@ def build_cluster(
                 values[key] = _settle(key, value)
                 if _is_path(key):
                     paths[key] = _read_path(values[key], None)
-    values.setdefault("verify", Value(f"connect.{name}.verify", "true"))
-    if not read_bool(values["verify"]) and not is_insecure_allowed:
-        origin = values["verify"].origin.exact
-        raise build_insecure(f"connect.{name}.verify", origin, "any server could pass for a worker", fix="use ca_file")
+    values.setdefault("tls_verify", Value(f"connect.{name}.tls_verify", "true"))
+    if not read_bool(values["tls_verify"]) and not is_insecure_allowed:
+        origin = values["tls_verify"].origin.exact
+        raise build_insecure(
+            f"connect.{name}.tls_verify", origin, "any server could impersonate a worker", fix="use ca_file"
+        )
     shown = tuple(values[key] for key in CONNECT_KEYS if key in values)
     settings = _build_settings(name, values, paths)
     if not is_insecure_allowed:
@@ -100,7 +102,7 @@ def _settle(key: str, value: Value) -> Value:
     if key == "exactly_once":
         found = _EXACTLY_ONCE.get(text.lower())
         if found is None:
-            raise build_invalid(value, "is not a word that Connect knows", hint="enabled, preparing or disabled")
+            raise build_invalid(value, "is not a value that Connect supports", hint="enabled, preparing or disabled")
         text = found
     return Value(value.key, text, value.origin, folder=value.folder)
 
@@ -115,7 +117,7 @@ def _build_settings(name: str, values: Mapping[str, Value], paths: Mapping[str, 
         username=username,
         password=password,
         ca_file=paths.get("ca_file"),
-        verify=read_bool(values["verify"]),
+        verify=read_bool(values["tls_verify"]),
         exactly_once=read_bool(values["exactly_once"]) if "exactly_once" in values else None,
         worker_config=paths.get("worker_config"),
         offsets_file=paths.get("offsets_file"),
@@ -127,16 +129,14 @@ def _build_credentials(values: Mapping[str, Value], urls: WorkerUrls) -> tuple[s
     own = [values[key] for key in ("username", "password") if key in values]
     if urls.username or urls.password:
         if own:
-            raise build_invalid(
-                own[0], "is given twice: here and in the URLs", hint="take user and password out of urls"
-            )
+            raise build_invalid(own[0], "is set twice: here and in the URLs", hint="remove user and password from urls")
         source = values["urls"]
         literal = Secret(urls.password or "", is_literal=source.is_literal, origin=source.origin)
         return urls.username, literal if urls.password else None
     if "password" not in values:
         return (read_text(values["username"]) if "username" in values else None), None
     if "username" not in values:
-        raise build_invalid(values["password"], "is given without username", hint="give username too")
+        raise build_invalid(values["password"], "is set without username", hint="set username too")
     return read_text(values["username"]), values["password"].as_secret()
 
 
@@ -171,9 +171,9 @@ def _read_jdbc_url(value: Value) -> str:
     refuse_reference(value)
     url = read_text(value)
     if not url.startswith("jdbc:postgresql:"):
-        raise build_invalid(value, "is no JDBC URL of PostgreSQL", hint="write jdbc:postgresql://HOST:PORT/DATABASE")
+        raise build_invalid(value, "is not a JDBC URL of PostgreSQL", hint="write jdbc:postgresql://HOST:PORT/DATABASE")
     if "?" in url:
-        raise build_invalid(value, "has parameters", hint="leave out ? and what follows: it is not compared")
+        raise build_invalid(value, "has parameters", hint="remove ? and what follows: parameters are not compared")
     return url
 
 
@@ -196,7 +196,7 @@ def build_lakes(
         secrets = {key: values[key].as_secret() for key in ("access_key", "secret_key") if key in values}
         if len(secrets) == 1:
             (key,) = secrets
-            raise build_invalid(values[key], "stands alone", hint="access_key and secret_key go together")
+            raise build_invalid(values[key], "is set without the other key", hint="set both access_key and secret_key")
         found[name] = LakeSettings(
             name,
             _read_lake_url(values["url"], _SCHEMES, hint="write /FOLDER or s3://BUCKET/PREFIX"),
@@ -222,7 +222,7 @@ def _read_lake_url(value: Value, schemes: tuple[str, ...], *, hint: str) -> str:
     refuse_reference(value)
     url = read_text(value)
     if not url.startswith(schemes) or "?" in url or "@" in url:
-        raise build_invalid(value, "leads to no lake", hint=hint)
+        raise build_invalid(value, "is not a valid location", hint=hint)
     return url.rstrip("/")
 
 
@@ -369,7 +369,7 @@ def _check_same_cluster(servers: Sequence[Value]) -> None:
             raise InvalidSettingError(
                 "two worker files of one context name different Kafka clusters",
                 cause=f"bootstrap.servers of {servers[0].origin} and {other.origin} have no address in common",
-                hint="make two contexts of it, or give kafka.bootstrap.servers in this one",
+                hint="use two contexts, or set kafka.bootstrap.servers in this one",
                 context={"setting": "kafka.bootstrap.servers"},
             )
 

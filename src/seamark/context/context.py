@@ -39,9 +39,9 @@ def build_missing_setting(
     tried += [f"worker file {place}" for place in worker_places]
     tried.append("default: there is none")
     return MissingSettingError(
-        f"{key} is needed and not set in context {path[1]}",
-        cause="looked at " + "; ".join(f"{number}. {place}" for number, place in enumerate(tried, start=1)),
-        hint=f"put {key} under contexts.{path[1]} in {_best_place(places)}, or export {variable}=…",
+        f"{key} is not set in context {path[1]}",
+        cause="searched: " + "; ".join(f"{number}. {place}" for number, place in enumerate(tried, start=1)),
+        hint=f"set {key} under contexts.{path[1]} in {_best_place(places)}, or export {variable}=…",
         context={"setting": key, "context": path[1], "variable": variable},
     )
 
@@ -50,27 +50,27 @@ def build_context_not_found(
     name: str | None, *, asked_by: str, names: Sequence[str], places: Sequence[SearchedFile]
 ) -> ContextNotFoundError:
     """The error for a context that is not there, or for no choice among several."""
-    looked = "; ".join(f"{place.what} {place.shown}: {'read' if place.exists else 'not there'}" for place in places)
+    looked = "; ".join(f"{place.what} {place.shown}: {'read' if place.exists else 'not found'}" for place in places)
     known = f"known contexts: {', '.join(names)}" if names else "no context is known"
     if name is None:
         message = "no context is chosen" if names else "there is no context yet"
     else:
         message = f"there is no context {name}"
     if asked_by:
-        known = f"{asked_by} asks for it; {known}"
+        known = f"{asked_by} names it; {known}"
     if names:
-        hint = f"seamark context use NAME, --context NAME or {CONTEXT_VARIABLE}=NAME"
+        hint = f"choose one: seamark context use NAME, --context NAME or {CONTEXT_VARIABLE}=NAME"
     else:
-        hint = "seamark context add NAME --connect URL --bootstrap HOST:PORT"
+        hint = "add one: seamark context add NAME --connect URL --bootstrap HOST:PORT"
     return ContextNotFoundError(
-        message, cause=f"{known}; looked at {looked}", hint=hint, context={} if name is None else {"context": name}
+        message, cause=f"{known}; searched: {looked}", hint=hint, context={} if name is None else {"context": name}
     )
 
 
 def _describe(place: SearchedFile, path: KeyPath, layers: Sequence[Layer]) -> str:
     shown = f"{place.what} {place.shown}"
     if not place.exists:
-        return f"{shown}: not there"
+        return f"{shown}: not found"
     layer = next((layer for layer in layers if layer.place == place.shown), None)
     if layer is None or path[:2] not in layer.sections:
         return f"{shown}: read, has no context {path[1]}"
@@ -106,7 +106,7 @@ class KafkaSettings:
         if not self.bootstrap_servers:
             if self.build_missing is not None:
                 raise self.build_missing()
-            raise MissingSettingError("kafka.bootstrap.servers is needed and not set")
+            raise MissingSettingError("kafka.bootstrap.servers is not set")
         revealed = {key: self._reveal(key, value) for key, value in self.values.items()}
         origins = {key: str(value.origin) for key, value in self.values.items()}
         # Once more, now that references are resolved: one of them may have named the protocol.
@@ -285,7 +285,7 @@ class Lookup:
             places = list(self.worker_places.values())
         if wanted is None:
             return []
-        return [f"{place}: {wanted} not found" for place in places] or ["(worker_config): none is named"]
+        return [f"{place}: {wanted} not found" for place in places] or ["(worker_config): not set"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +367,7 @@ class Context:
         """
         if not any(is_allowed_reference(reference, one) for one in (self.policy, *self.cluster_policies.values())):
             raise RefusedError(
-                f"the policy of context {self.name} does not allow the reference {reference}",
+                f"the policy of context {self.name} doesn't allow the reference {reference}",
                 cause="policy.references doesn't list it",
                 hint=self.build_reference_hint((reference,)),
             )

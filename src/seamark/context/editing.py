@@ -34,8 +34,8 @@ class FileEdit:
 def build_already_exists(name: str, places: Iterable[Origin]) -> AlreadyExistsError:
     """The error for a name that a contexts file has already."""
     return AlreadyExistsError(
-        f"there is a context {name} already",
-        cause=f"it stands in {', '.join(map(str, places))}",
+        f"context {name} already exists",
+        cause=f"it is defined in {', '.join(map(str, places))}",
         hint="choose another name, or replace it: --replace",
         context={"context": name},
     )
@@ -57,7 +57,7 @@ def edit_file(
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
-        raise ConfigurationError(f"{place} can't be written", cause=f"{path} is not a plain file", hint="name a file")
+        raise ConfigurationError(f"{place} can't be written", cause=f"{path} is not a plain file", hint="choose a file")
     with _explain(place):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _lock_folder(path.parent, place):
@@ -129,9 +129,9 @@ def _compare(before: Layer, after: Layer, edit: FileEdit, *, place: str) -> None
     has_current = edit.current is None or (current is not None and current.text == edit.current)
     if expected != found or not has_context or not has_current:
         raise ConfigurationError(
-            f"{place} can't be changed without touching other settings in it",
-            cause="the file reads differently after the change; nothing was written",
-            hint="make the change by hand",
+            f"{place} can't be changed without changing other settings in it",
+            cause="other settings of the file would change too; nothing was written",
+            hint="edit the file by hand",
             context={"file": place},
         )
 
@@ -189,7 +189,7 @@ def _lock_folder(folder: Path, place: str) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise DeadlineError(
-                        f"{place} is being changed by another seamark",
+                        f"another seamark process is changing {place}",
                         cause=f"its folder was locked for {LOCK_SECONDS:g} s",
                         hint="try again",
                     ) from None
@@ -208,6 +208,6 @@ def _explain(place: str) -> Iterator[None]:
         raise ConfigurationError(
             f"{place} can't be written",
             cause=error.strerror or type(error).__name__,
-            hint="look whether you may write in that folder",
+            hint="check that you can write to that folder",
             context={"file": place},
         ) from None

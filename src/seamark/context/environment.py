@@ -84,7 +84,7 @@ def _read_override(key: str, context: str) -> KeyPath:
         check_key(last, CONNECT_KEYS, path=f"connect.{cluster}.", where=where)
         return (*path, head, cluster, last)
     if rest or head in SECTION_KEYS:
-        raise UsageError(f"{key} is not a setting", hint="write kafka.KEY, connect.CLUSTER.KEY, protected or insecure")
+        raise UsageError(f"unknown setting {key}", hint="write kafka.KEY, connect.CLUSTER.KEY, protected or insecure")
     check_key(head, CONTEXT_KEYS, path="", where=where)
     return (*path, head)
 
@@ -118,7 +118,7 @@ def _match(part: str, names: Iterable[str], *, variable: str, what: str) -> str:
     if len(found) > 1:
         raise ConfigurationError(
             f"{variable} could mean more than one {what}: {', '.join(found)}",
-            cause="variables do not tell capitals, dots and dashes apart",
+            cause="names of variables don't distinguish capitals, dots and dashes",
             hint=f"rename one {what}, or set the value in a contexts file",
             context={"variable": variable},
         )

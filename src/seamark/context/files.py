@@ -25,14 +25,14 @@ def read_limited(path: Path, *, limit: int, place: str) -> bytes:
         raise ConfigurationError(
             f"{place} can't be read",
             cause=f"{path}: {reason}",
-            hint="look whether the path is right and you may read it",
+            hint="check the path, and that you can read the file",
             context={"file": place},
         )
     if len(data) > limit:
         raise ConfigurationError(
             f"{place} is too large to be a settings file",
             cause=f"{path} has more than {limit} bytes",
-            hint="look whether this is the file you meant",
+            hint="check that this is the right file",
             context={"file": place},
         )
     return data

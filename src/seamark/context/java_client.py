@@ -32,11 +32,11 @@ def build_client_config(values: Mapping[str, str], *, origins: Mapping[str, str]
     """
     for key in values:
         if key in REFUSED_KEYS:
-            raise _invalid(key, origins, f"kafka.{key} can't be used: {REFUSED_KEYS[key]}", hint="leave it out")
+            raise _invalid(key, origins, f"kafka.{key} can't be used: {REFUSED_KEYS[key]}", hint="remove it")
     if not _PROVIDER_NAMES.fullmatch(values.get("ssl.providers", "default")):
         # OpenSSL loads a provider by its name; a path would load any library.
-        hint = "OpenSSL's own providers have plain names: default,legacy"
-        raise _invalid("ssl.providers", origins, "kafka.ssl.providers takes names only", hint=hint)
+        hint = "use the names of OpenSSL's own providers: default,legacy"
+        raise _invalid("ssl.providers", origins, "kafka.ssl.providers accepts names only", hint=hint)
     config = {key: text for key, text in values.items() if key not in JAVA_KEYS | IGNORED_KEYS}
     protocol = read_protocol(values)
     if protocol.startswith("SASL_"):
@@ -67,8 +67,8 @@ def _build_librdkafka_login(values: Mapping[str, str], origins: Mapping[str, str
     mechanism = read_mechanism(values)
     if mechanism and mechanism not in MECHANISMS:
         key = "sasl.mechanism" if "sasl.mechanism" in values else "sasl.mechanisms"
-        cause = f"the Kafka client of seamark knows {', '.join(MECHANISMS)}"
-        raise _invalid(key, origins, "kafka.sasl.mechanism is not one that can be used", hint=cause)
+        cause = f"use one of {', '.join(MECHANISMS)}"
+        raise _invalid(key, origins, "kafka.sasl.mechanism is not supported", hint=cause)
     jaas = values.get("sasl.jaas.config")
     if jaas is None:
         _check_login(values, mechanism, origins)
@@ -83,14 +83,14 @@ def _build_librdkafka_login(values: Mapping[str, str], origins: Mapping[str, str
             "sasl.jaas.config",
             origins,
             f"kafka.sasl.jaas.config can't be used: {problem}",
-            hint="give sasl.mechanism, sasl.username and sasl.password in the context's kafka part instead",
+            hint="set sasl.mechanism, sasl.username and sasl.password in the context's kafka part instead",
         )
     if not mechanism and login.module != PLAIN_MODULE:
         raise _invalid(
             "sasl.jaas.config",
             origins,
-            "kafka.sasl.mechanism is missing beside a SCRAM login",
-            hint="give sasl.mechanism: SCRAM-SHA-256 or SCRAM-SHA-512",
+            "kafka.sasl.mechanism is not set for a SCRAM login",
+            hint="set sasl.mechanism: SCRAM-SHA-256 or SCRAM-SHA-512",
         )
     found = {"sasl.username": login.username, "sasl.password": login.password}
     return found if mechanism else found | {"sasl.mechanism": "PLAIN"}
@@ -107,7 +107,7 @@ def _check_login(values: Mapping[str, str], mechanism: str, origins: Mapping[str
             "security.protocol",
             origins,
             f"kafka.{lacking[0]} is missing for {read_protocol(values)}",
-            hint=f"give {', '.join(lacking)} in the context's kafka part; "
+            hint=f"set {', '.join(lacking)} in the context's kafka part; "
             "with one of user name and password there, the worker's login is not used",
         )
 
@@ -147,8 +147,8 @@ def _replace_key_store(config: dict[str, str], values: Mapping[str, str], origin
         raise _invalid(
             "ssl.keystore.location",
             origins,
-            "kafka.ssl.keystore.password is missing beside a PKCS12 store",
-            hint="give ssl.keystore.password: secret://env/NAME",
+            "kafka.ssl.keystore.password is not set for a PKCS12 store",
+            hint="set ssl.keystore.password: secret://env/NAME",
         )
 
 
@@ -223,7 +223,7 @@ def _build_java_login(config: Mapping[str, str]) -> dict[str, str]:
     modules = {"PLAIN": PLAIN_MODULE, "SCRAM-SHA-256": SCRAM_MODULE, "SCRAM-SHA-512": SCRAM_MODULE}
     if mechanism not in modules:
         raise ConfigurationError(
-            f"Spark's Kafka source can't log in by {mechanism or 'no mechanism'} with the settings of this context",
+            f"Spark's Kafka source can't log in with {mechanism or 'no mechanism'} with the settings of this context",
             hint=f"use one of {', '.join(modules)} for copies",
         )
     user, password = (_quote(config.get(key, "")) for key in ("sasl.username", "sasl.password"))
@@ -235,8 +235,8 @@ def _build_java_trust(config: Mapping[str, str]) -> dict[str, str]:
     if config.get(_UNSAFE, "true").lower() == "false":
         raise ConfigurationError(
             f"Spark's Kafka source can't connect with {_UNSAFE}=false",
-            cause="Java's client always looks at certificates",
-            hint="give ssl.ca.location instead",
+            cause="Java's client always verifies certificates",
+            hint="set ssl.ca.location instead",
         )
     java: dict[str, str] = {}
     if (algorithm := config.get("ssl.endpoint.identification.algorithm")) is not None:
@@ -270,9 +270,7 @@ def _read_pem(path: str, *, key: str) -> str:
             return file.read(_MOST_BYTES).decode("ascii")
     except (OSError, UnicodeDecodeError) as error:
         cause = getattr(error, "strerror", None) or type(error).__name__
-        raise ConfigurationError(
-            f"kafka.{key} can't be read: {path}", cause=cause, hint="a file in PEM form is needed"
-        ) from None
+        raise ConfigurationError(f"kafka.{key} can't be read: {path}", cause=cause, hint="use a PEM file") from None
 
 
 def _quote(text: str) -> str:
@@ -281,7 +279,7 @@ def _quote(text: str) -> str:
 
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_HINT = "or say that you accept it: insecure: true in the context"
+_HINT = "or accept it: insecure: true in the context"
 
 
 def check_kafka_transport(values: Mapping[str, str], *, origins: Mapping[str, str], is_allowed: bool) -> None:
@@ -291,7 +289,7 @@ def check_kafka_transport(values: Mapping[str, str], *, origins: Mapping[str, st
         raise InvalidSettingError(
             f"kafka.security.protocol is not one of {', '.join(PROTOCOLS)}",
             cause=origin,
-            hint="SASL_SSL is the usual one",
+            hint="use one of these, usually SASL_SSL",
             context={"setting": "kafka.security.protocol", "origin": origin},
         )
     if is_allowed:
@@ -306,11 +304,11 @@ def check_kafka_transport(values: Mapping[str, str], *, origins: Mapping[str, st
         )
     if values.get("enable.ssl.certificate.verification", "true").strip().lower() != "true":
         key = "enable.ssl.certificate.verification"
-        cause = "any server could pass for a broker"
-        raise build_insecure(f"kafka.{key}", origins.get(key, ""), cause, fix="name the authority in ssl.ca.location")
+        cause = "any server could impersonate a broker"
+        raise build_insecure(f"kafka.{key}", origins.get(key, ""), cause, fix="set ssl.ca.location")
     key = "ssl.endpoint.identification.algorithm"
     if read_protocol(values).endswith("SSL") and values.get(key, "https").strip().lower() != "https":
-        cause = "any server with a certificate of that authority could pass for a broker"
+        cause = "any server with a certificate of that authority could impersonate a broker"
         raise build_insecure(f"kafka.{key}", origins.get(key, ""), cause, fix="use https")
 
 

@@ -48,7 +48,7 @@ def parse_jaas(text: str) -> Login:
         raise JaasError("it must be MODULE required username=… password=… ;")
     module, flag = tokens[0][0], tokens[1][0]
     if module not in {PLAIN_MODULE, SCRAM_MODULE}:
-        shown = f"the login module {module}" if _CLASS_NAME.fullmatch(module) else "what stands there"
+        shown = f"the login module {module}" if _CLASS_NAME.fullmatch(module) else "its login module"
         raise JaasError(f"{shown} is not one of PlainLoginModule and ScramLoginModule, which seamark can read")
     if flag.lower() not in _FLAGS:
         raise JaasError("the word after the login module must be required")
@@ -85,7 +85,7 @@ def _unescape(quoted: str) -> str:
 
 def _read_options(tokens: list[tuple[str, bool]]) -> dict[str, str]:
     if len(tokens) % 3 or any(tokens[i + 1] != ("=", True) for i in range(0, len(tokens), 3)):
-        raise JaasError("after the login module only name=value pairs may stand, for one module, and then ;")
+        raise JaasError("after the login module only name=value pairs of one module and a ; may follow")
     return {tokens[i][0]: tokens[i + 2][0] for i in range(0, len(tokens), 3)}
 
 
@@ -107,7 +107,7 @@ def read_store_kind(path: Path, *, key: str, declared: str = "") -> StoreKind:
     if declared and declared.upper() not in StoreKind.__members__:
         raise InvalidSettingError(
             f"{key}: a store of type {declared} can't be used",
-            cause="seamark reads PEM and PKCS12 stores",
+            cause="use a PEM or PKCS12 store",
             hint=_conversion(path),
             context={"setting": key, "file": str(path)},
         )
@@ -120,9 +120,9 @@ def read_store_kind(path: Path, *, key: str, declared: str = "") -> StoreKind:
     if data[:1] == b"\x30":
         return StoreKind.PKCS12
     raise InvalidSettingError(
-        f"{key}: the file is no store that seamark knows",
+        f"{key}: the file is not a store that seamark can read",
         cause=f"{path} is neither PEM nor PKCS12",
-        hint="look whether the path is right",
+        hint="check the path",
         context={"setting": key, "file": str(path)},
     )
 
@@ -131,7 +131,7 @@ def build_jks_refusal(path: Path, *, key: str) -> InvalidSettingError:
     """The error for a JKS store, with the command that converts it. The command asks for the passwords."""
     return InvalidSettingError(
         f"{key}: {path.name} is a JKS store, which only Java can read",
-        cause=f"{path} starts as a JKS file does; librdkafka takes PEM and PKCS12",
+        cause=f"{path} starts as a JKS file does; librdkafka reads PEM and PKCS12",
         hint=_conversion(path),
         context={"setting": key, "file": str(path)},
     )
@@ -152,9 +152,9 @@ def read_trusted_pem(path: Path, *, key: str, password: str | None) -> str:
         found = None
     if not found:
         raise InvalidSettingError(
-            f"{key}: the PKCS12 store gives no certificate",
-            cause=f"{path} holds none" if found == [] else f"{path} is damaged, or ssl.truststore.password is wrong",
-            hint=f"see what is in it: keytool -list -storetype PKCS12 -keystore {shlex.quote(str(path))}",
+            f"{key}: the PKCS12 store contains no readable certificate",
+            cause=f"{path} contains none" if found == [] else f"{path} is damaged, or ssl.truststore.password is wrong",
+            hint=f"list its content: keytool -list -storetype PKCS12 -keystore {shlex.quote(str(path))}",
             context={"setting": key, "file": str(path)},
         )
     return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in found)

@@ -103,7 +103,7 @@ def build_journal(
         topic=_read_topic(given.get("journal_topic")),
         own_folder=_read_folder(given.get("journal_folder"), home=surroundings.home),
         key=given["journal_key"].as_secret() if "journal_key" in given else None,
-        in_flight_seconds=_read_seconds(given.get("in_flight"), DEFAULT_IN_FLIGHT_SECONDS, example="90s"),
+        in_flight_seconds=_read_seconds(given.get("in_flight_timeout"), DEFAULT_IN_FLIGHT_SECONDS, example="90s"),
         plan_ttl_seconds=_read_seconds(given.get("plan_ttl"), DEFAULT_PLAN_TTL_SECONDS, example="24h"),
         find_state_dir=lambda: find_state_dir(surroundings.environ),
     )
@@ -112,7 +112,7 @@ def build_journal(
 
 def _build_values(given: Mapping[str, Value], settings: JournalSettings) -> tuple[Value, ...]:
     """What is shown: all that is given, and the defaults that this kind of journal goes by."""
-    defaults = {"journal": settings.kind.value, "in_flight": f"{settings.in_flight_seconds:g}s"}
+    defaults = {"journal": settings.kind.value, "in_flight_timeout": f"{settings.in_flight_seconds:g}s"}
     if settings.kind is JournalKind.KAFKA:
         defaults["journal_topic"] = settings.topic
     else:
@@ -136,7 +136,7 @@ def _read_topic(value: Value | None) -> str:
     text = read_text(value)
     if not _TOPIC.fullmatch(text) or text in {".", ".."}:
         raise build_invalid(
-            value, "is no name of a topic", hint="letters, digits, '.', '_' and '-', at most 243 of them"
+            value, "is not a valid topic name", hint="use letters, digits, '.', '_' and '-', at most 243 of them"
         )
     return text
 
@@ -153,12 +153,12 @@ def _read_seconds(value: Value | None, default: float, *, example: str) -> float
     except ValueError:
         seconds = 0.0
     if seconds <= 0:
-        raise build_invalid(value, "is not a length of time", hint=f"write {example}, or leave it out")
+        raise build_invalid(value, "is not a duration", hint=f"write {example}, or remove it")
     return seconds
 
 
 class Verify(StrEnum):
-    """What `verify` takes. `STORE` reads topics and groups; `REST` asks two workers, who must agree."""
+    """The values of `offset_verification`. `STORE` reads topics and groups; `REST` asks two workers."""
 
     STORE = "store"
     REST = "rest"
@@ -173,5 +173,5 @@ def build_verify(own: Mapping[KeyPath, Value], *, has_stores: bool) -> tuple[Ver
     refuse_reference(value)
     text = read_text(value).lower()
     if text not in set(Verify):
-        raise build_invalid(value, "must be store or rest", hint="write verify: store or verify: rest")
+        raise build_invalid(value, "must be store or rest", hint=f"write {VERIFY}: store or {VERIFY}: rest")
     return Verify(text), value

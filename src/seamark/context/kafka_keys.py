@@ -62,10 +62,10 @@ IGNORED_KEYS = _words(
     """
 )
 
-_CODE = "it would run code that the file names"
+_CODE = "it would run code that the file specifies"
 _JAVA_CODE = "it names Java code, which the Kafka client of seamark can't run"
 _KERBEROS = "Kerberos is not in the Kafka client that seamark brings"
-_OURS = "seamark decides this for each client it makes"
+_OURS = "seamark sets this for each client"
 
 REFUSED_KEYS = MappingProxyType(
     {

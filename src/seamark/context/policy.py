@@ -124,7 +124,7 @@ def _read(key: str, value: Value) -> tuple[str, ...] | bool:
     items = tuple(item.strip() for item in value.raw.split("\n") if item.strip())
     start = _STARTS.get(key, ())
     if start and not all(item == DEFAULT_WORD or item.startswith(start) for item in items):
-        raise build_invalid(value, "has an entry that can never fit", hint=f"begin each with {' or '.join(start)}")
+        raise build_invalid(value, "has an entry that can never match", hint=f"start each with {' or '.join(start)}")
     return items
 
 

@@ -82,7 +82,7 @@ class ConfigProviders:
             # Kafka leaves what no provider claims as it is.
             return match[0]
         cause = value = ""
-        hint = f"give {key} in the contexts file, or put the value where the reference points to"
+        hint = f"set {key} in the contexts file, or store the value where the reference points to"
         try:
             value = self._read(provider, folder / path, wanted)
         except ConfigurationError as error:
@@ -111,18 +111,18 @@ class ConfigProviders:
             return found.value
         if provider == _DIRECTORY:
             if "/" in wanted or wanted in {"", ".", ".."}:
-                raise ConfigurationError("the name of a file in that folder is needed")
+                raise ConfigurationError("it doesn't name a file in that folder")
             return read_limited(path / wanted, limit=_MAX_BYTES, place=wanted).decode("utf-8", "replace")
         raise ConfigurationError(
             f"the config provider {provider} is Java code that seamark can't run",
-            hint=f"seamark reads {_FILE}, {_ENV} and {_DIRECTORY}; give this value in the contexts file",
+            hint=f"seamark reads {_FILE}, {_ENV} and {_DIRECTORY}; set this value in the contexts file",
         )
 
     def _read_variable(self, name: str) -> str:
         if name not in self.environ:
             raise ConfigurationError(
                 f"the environment variable {name} is not set here; the worker may have it, seamark does not",
-                hint=f"export {name}=…, or give the value in the contexts file",
+                hint=f"export {name}=…, or set the value in the contexts file",
             )
         return self.environ[name]
 
@@ -170,7 +170,7 @@ class SecretReferences:
                 raw,
                 key=key,
                 origin=origin,
-                cause="that kind of reference is not known" if rest else "it is not complete",
+                cause="unknown kind of reference" if rest else "it is incomplete",
                 hint=f"write one of {_KINDS}",
             )
         if kind == "env":
@@ -220,9 +220,9 @@ class SecretReferences:
         except ConfigurationError as error:
             cause, hint = error.cause or error.message, error.hint
             if not path.exists() and not text.startswith("/") and Path("/", text).exists():
-                hint = f"a whole path needs two slashes: secret://file//{text}"
+                hint = f"use two slashes for an absolute path: secret://file//{text}"
         if cause or not value:
-            raise _fail(raw, key=key, origin=origin, cause=cause or f"{path} holds nothing there", hint=hint)
+            raise _fail(raw, key=key, origin=origin, cause=cause or f"{path} has no value there", hint=hint)
         return value
 
 
@@ -275,7 +275,7 @@ def _read_whole(path: Path) -> str:
     data = read_limited(path, limit=_MAX_BYTES, place=path.name)
     text = data.decode("utf-8", "replace").strip()
     if "\ufffd" in text:
-        raise ConfigurationError(f"{path} is not text", hint="a secret file holds text in UTF-8")
+        raise ConfigurationError(f"{path} is not text", hint="store the secret as UTF-8 text")
     return text
 
 
@@ -288,11 +288,11 @@ def _read_key(path: Path, wanted: str) -> str:
     else:
         raise ConfigurationError(
             f"{path}: keys are read from .properties and .json files only",
-            hint="leave #KEY out to take the whole file, or give the file its right ending",
+            hint="remove #KEY to use the whole file, or correct the file's extension",
         )
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         state = "is not in" if value is None else "is not a single text in"
-        raise ConfigurationError(f"{wanted} {state} {path}", hint=f"look at the keys of {path.name}")
+        raise ConfigurationError(f"{wanted} {state} {path}", hint=f"check the keys of {path.name}")
     return str(value)
 
 

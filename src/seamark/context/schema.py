@@ -21,7 +21,7 @@ class SettingKind(StrEnum):
     URLS = "one or more URLs"
     PATH = "path"
     BOOL = "true or false"
-    DURATION = "length of time"
+    DURATION = "duration"
     PATTERNS = "one or more patterns"
 
 
@@ -36,11 +36,11 @@ JOURNAL_KEYS = MappingProxyType(
         "journal_topic": SettingKind.TEXT,
         "journal_folder": SettingKind.PATH,
         "journal_key": SettingKind.SECRET,
-        "in_flight": SettingKind.DURATION,
+        "in_flight_timeout": SettingKind.DURATION,
         "plan_ttl": SettingKind.DURATION,
     }
 )
-VERIFY = "verify"
+VERIFY = "offset_verification"
 # The most trusted place that sets one of these decides; for every other key the nearest place does. A journal key from
 # a repository would seal the user's secrets with a key that the author of the repository knows; and in another journal,
 # a plan that was applied isn't known as such, and no lock is held.
@@ -53,7 +53,7 @@ CONNECT_KEYS = MappingProxyType(
         "username": SettingKind.SECRET,
         "password": SettingKind.SECRET,
         "ca_file": SettingKind.PATH,
-        "verify": SettingKind.BOOL,
+        "tls_verify": SettingKind.BOOL,
         "group_id": SettingKind.TEXT,
         "offsets_topic": SettingKind.TEXT,
         "config_topic": SettingKind.TEXT,
@@ -122,7 +122,7 @@ def check_kafka_key(key: str, *, path: str, where: str) -> None:
         raise ConfigurationError(
             f"{path}{key} can't be used",
             cause=f"{where}: {REFUSED_KEYS[key]}",
-            hint="leave it out",
+            hint="remove it",
             context={"setting": f"{path}{key}", "origin": where},
         )
     check_key(key, KAFKA_KEYS, path=path, where=where)
@@ -135,5 +135,5 @@ def _suggest(key: str, choices: list[str]) -> str:
 
     near = get_close_matches(key, choices, n=1)
     if near:
-        return f"did you mean {near[0]}?"
-    return f"known keys: {', '.join(choices)}" if len(choices) <= 20 else "docs/contexts.md lists the known keys"
+        return f"use {near[0]}, the most similar key"
+    return f"known keys: {', '.join(choices)}" if len(choices) <= 20 else "see docs/contexts.md for the known keys"

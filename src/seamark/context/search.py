@@ -86,7 +86,7 @@ def find_places(surroundings: Surroundings, *, must_exist: bool = True) -> tuple
         place = _build_place(f"{CONFIG_VARIABLE} file", path, surroundings)
         if must_exist and not place.exists:
             raise ConfigurationError(
-                f"{CONFIG_VARIABLE} names a file that is not there",
+                f"{CONFIG_VARIABLE} names a file that doesn't exist",
                 cause=str(path),
                 hint=f"correct or unset {CONFIG_VARIABLE}",
                 context={"variable": CONFIG_VARIABLE, "file": place.shown},
@@ -128,7 +128,7 @@ def _find_cwd() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError:
-        problem = "the current folder is not there any more"
+        problem = "the current folder doesn't exist any more"
     raise ConfigurationError(problem, hint="change to a folder that exists")
 
 
@@ -154,13 +154,13 @@ def _check_owner(place: SearchedFile, cwd: Path) -> None:
     status = place.path.stat()
     problem = ""
     if status.st_mode & stat.S_IWOTH:
-        problem = "anybody may write it"
+        problem = "any user can write to it"
     elif status.st_uid not in {os.geteuid(), 0, cwd.stat().st_uid}:
         problem = "it belongs neither to you, nor to root, nor to the owner of the current folder"
     if problem:
         raise ConfigurationError(
             f"{place.shown} is not trusted",
             cause=f"{place.path}: {problem}",
-            hint=f"chmod o-w or chown it; to use it as it is: {CONFIG_VARIABLE}={place.shown}",
+            hint=f"chmod o-w or chown it; to use it anyway: {CONFIG_VARIABLE}={place.shown}",
             context={"file": place.shown},
         )

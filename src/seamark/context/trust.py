@@ -50,7 +50,7 @@ _COMMAND = f"{PREFIX}command/"
 _FILE = f"{PREFIX}file/"
 _CONNECT_CREDENTIALS = frozenset({"username", "password"})
 # Settings of a Connect cluster that decide where a request goes and whether others can read it.
-_CONNECT_ROUTE = frozenset({"urls", "ca_file", "verify"})
+_CONNECT_ROUTE = frozenset({"urls", "ca_file", "tls_verify"})
 _LAKE_CREDENTIALS = frozenset({"access_key", "secret_key"})
 # libpq reads a password from these when the DSN has none, and from files that the DSN names.
 _LIBPQ_VARIABLES = ("PGPASSWORD", "PGPASSFILE", "PGSERVICE", "PGSERVICEFILE", "PGSSLKEY")

@@ -42,19 +42,19 @@ def parse_urls(texts: Sequence[str], *, key: str, where: str) -> WorkerUrls:
 
 def _split_url(text: str) -> tuple[SplitResult | None, str]:
     if _UNSAFE.search(text):
-        return None, "holds a blank, a backslash or a control character"
+        return None, "contains a space, a backslash or a control character"
     try:
         parts = urlsplit(text)
         port_is_zero = parts.port == 0
     except ValueError:
-        return None, "has a host or a port that can't be"
+        return None, "has an invalid host or port"
     problem = ""
     if parts.scheme not in {"http", "https"}:
         problem = "does not start with http:// or https://"
     elif not parts.hostname or port_is_zero:
-        problem = "names no host" if not parts.hostname else "has a port that can't be"
+        problem = "has no host" if not parts.hostname else "has an invalid port"
     elif parts.query or parts.fragment or "?" in text or "#" in text:
-        problem = "has a query or a fragment; only scheme, host, port and path may stand there"
+        problem = "has a query or a fragment; only scheme, host, port and path are allowed"
     elif "@" in parts.path:
         problem = "has an @ after the host; in a password, / is written %2F"
     return (None, problem) if problem else (parts, "")

@@ -109,7 +109,7 @@ class Value:
         """The value itself. A mask that was saved in place of a secret is refused."""
         if is_masked(self.raw) and self.is_secret:
             raise InvalidSettingError(
-                f"{self.key} holds the mask of a secret, not the secret",
+                f"{self.key} contains the mask of a secret, not the secret",
                 cause=f"{self.origin.exact}: a masked text was saved here",
                 hint="write the secret, or better a reference: secret://env/NAME",
                 context={"setting": self.key, "origin": str(self.origin)},
@@ -162,7 +162,7 @@ def read_text(value: Value) -> str:
     """A text that is not empty, with nothing to resolve but what the value's file allows."""
     text = value.reveal().strip()
     if not text:
-        raise build_invalid(value, "is empty", hint="give it a value or leave it out")
+        raise build_invalid(value, "is empty", hint="set a value or remove it")
     return text
 
 
@@ -171,8 +171,8 @@ def refuse_reference(value: Value) -> None:
     if value.is_reference:
         raise build_invalid(
             value,
-            "takes no secret reference",
-            hint="references stand in username, password, dsn, journal_key and below kafka",
+            "doesn't support secret references",
+            hint="use references only in username, password, dsn, journal_key and below kafka",
         )
 
 

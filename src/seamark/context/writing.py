@@ -96,7 +96,7 @@ def _find_target(surroundings: Surroundings, *, project: bool) -> Path:
         if project:
             raise UsageError(
                 f"{CONFIG_VARIABLE} names the only contexts file, so the project's file is not used",
-                hint=f"unset {CONFIG_VARIABLE}, or leave --project out",
+                hint=f"unset {CONFIG_VARIABLE}, or omit --project",
             )
         return surroundings.cwd / named
     if project:
@@ -128,9 +128,9 @@ def _build_content(
 def _refuse_mask(key: str, text: str) -> None:
     if is_masked(text):
         raise InvalidSettingError(
-            f"{key} holds the mask of a secret, not the secret",
-            cause="a masked text was taken from some output",
-            hint="give the secret, or better a reference: secret://env/NAME",
+            f"{key} contains the mask of a secret, not the secret",
+            cause="it was copied from an output that masks secrets",
+            hint="pass the secret, or better a reference: secret://env/NAME",
             context={"setting": key},
         )
 

@@ -243,7 +243,7 @@ class _TreeBuilder:
             is_merge = self._rules.has_merge_keys and key.text == "<<" and not key.style
             if key.text in entries and not is_merge:
                 first = self._document.place(entries[key.text][0])
-                raise self._error(part, f"the key {key.text} is here twice, first in line {first.line}")
+                raise self._error(part, f"duplicate key {key.text}, first in line {first.line}")
             value, size = self._build_node(next(self._events), depth=depth + 1)
             if isinstance(value, ScalarNode) and value.start == value.end:
                 # The parser puts a missing value before whatever comes next; it belongs behind its colon.
@@ -271,7 +271,7 @@ class _TreeBuilder:
         found = value.nodes if isinstance(value, SequenceNode) else (value,)
         tables = [node for node in found if isinstance(node, MappingNode)]
         if len(tables) != len(found):
-            raise self._error(event, "<< takes an alias of a table, or a list of such")
+            raise self._error(event, "<< needs an alias of a mapping, or a list of them")
         return tables
 
     def _error(self, event: Any, problem: str, *, hint: str = "") -> ConfigurationError:
@@ -449,7 +449,7 @@ class _Reader:
         return MappingNode(entries, start, end)
 
     def _refuse_deeper(self, indent: int) -> None:
-        """A deeper line here would go on with the text above it, or be a mistake."""
+        """A deeper line here would continue the text above it, or be a mistake."""
         if self._next < len(self._lines) and self._lines[self._next][0] > indent:
             raise ComplexError
 

@@ -69,15 +69,15 @@ class Copies:
         known, _ = self._find_run(what, control_topic)
         if self.endpoints.is_cross_cluster:
             raise RefusedError(
-                "connectors can't be turned over to another cluster; nothing was changed",
-                cause="their workers read and write one Kafka cluster",
-                hint=f"make them there anew; seamark copy readers {known.plan.id} tells where each reader goes on",
+                "connectors can't be switched to another Kafka cluster; no changes were made",
+                cause="a Connect worker uses one Kafka cluster",
+                hint=f"create them there, with the offsets of seamark copies consumers {known.plan.id}",
             )
         planner = CutoverPlanner(self.endpoints.source, clusters=self._clusters)
         name = build_copy_name(known.plan.id, control_topic)
         return planner.plan(known.plan, options or CutoverOptions(), name=name)
 
-    def readers(
+    def consumers(
         self,
         what: PlanLike,
         *,
@@ -103,7 +103,7 @@ class Copies:
         """Return the operations for reading: nothing is recounted, and Spark isn't started."""
         return CutoverOperations(self.endpoints, is_recounting=False)
 
-    def finish(
+    def cleanup(
         self, what: PlanLike, *, abandon: Sequence[str] = (), control_topic: str = CONTROL_TOPIC
     ) -> PlannedChange:
         """Plan the end of a copy after its cutover: delete the topic that is no longer used.
@@ -113,8 +113,8 @@ class Copies:
         known = self.find(what, control_topic=control_topic)
         if self.endpoints.is_cross_cluster:
             raise RefusedError(
-                "source and target are in two clusters, and nobody here can tell who needs the source",
-                hint=f"when nobody does: seamark topics delete {known.plan.source.topic}",
+                "can't check whether the source is still needed: source and target are in two Kafka clusters",
+                hint=f"check its consumers, then run seamark topics delete {known.plan.source.topic}",
             )
         name = build_copy_name(known.plan.id, control_topic)
         kafka, operations = self.endpoints.target.kafka, self.open_preview()
@@ -155,7 +155,7 @@ class Copies:
         known, registration = self._find_run(what, control_topic)
         return self._statuses(control_topic).read({known.plan.id: registration})[0]
 
-    def all(self, *, control_topic: str = CONTROL_TOPIC) -> Reading[CopyStatus]:
+    def list(self, *, control_topic: str = CONTROL_TOPIC) -> Reading[CopyStatus]:
         """Return the progress of every copy that was run with this control topic, the newest first."""
         registered = self.endpoints.target.logs.read_registered(control_topic)
         return Reading(self._statuses(control_topic).read(registered.found), failures=registered.failures)
@@ -187,8 +187,8 @@ class Copies:
         known = self.find(what, control_topic=control_topic)
         if known.registration is None:
             raise NotFoundError(
-                f"the copy {known.plan.id} was never run",
-                cause=f"the control topic {control_topic} does not know it",
-                hint="seamark copy run PLANFILE",
+                f"copy {known.plan.id} was never run",
+                cause=f"control topic {control_topic} has no records of it",
+                hint="run it first: seamark copies run PLANFILE",
             )
         return known, known.registration

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from seamark.copies.cutover.translation import TranslatedGroup
-from seamark.copies.plan.checks import count_behind, find_target_debris, read_ends
+from seamark.copies.plan.checks import count_behind, find_target_aborted, read_ends
 from seamark.copies.plan.endpoints import CopyEndpoints
 from seamark.copies.plan.plan import CopyPlan
 from seamark.copies.plan.progress import AbortedRecords, CopyProgress, read_progress
@@ -40,14 +40,14 @@ _LISTING: Listing[TranslatedOffset] = Listing(
     columns=(
         Column("group", "GROUP", lambda row: row.group),
         Column("topic", "TOPIC", lambda row: row.topic),
-        Column("partition", "PARTITION", lambda row: row.partition, right=True),
+        Column("partition", "PARTITION", lambda row: row.partition, right=True, is_id=True),
         Column("offset", "OFFSET", lambda row: row.offset, right=True),
     ),
 )
 
 
 def build_readers_view(readers: Mapping[str, TranslatedGroup], topic: str) -> View[TranslatedOffset]:
-    """Return the offsets for every output format; the csv is the input of `groups move --from`."""
+    """Return the offsets for every output format; the CSV is the input of `groups move --from-file`."""
     rows = [
         TranslatedOffset(group, topic, partition, offset)
         for group, reader in sorted(readers.items())
@@ -58,7 +58,7 @@ def build_readers_view(readers: Mapping[str, TranslatedGroup], topic: str) -> Vi
         rows,
         body=lambda: {"items": [_build_item(group, reader, topic) for group, reader in sorted(readers.items())]},
         lines=lambda screen: [*_LISTING.build_lines(rows, screen), *_say(readers)],
-        empty="no group has a position in the source",
+        empty="no group has committed offsets in the source",
     )
 
 
@@ -69,11 +69,11 @@ def _build_item(group: str, reader: TranslatedGroup, topic: str) -> dict[str, An
 
 def _say(readers: Mapping[str, TranslatedGroup]) -> Iterator[Line]:
     for group, reader in sorted(readers.items()):
-        debris = f"; {reader.debris} offsets ahead hold what was taken back" if reader.debris else ""
-        yield line(f"{group}: {reader.to_read} records to read, {reader.replay_words}{debris}")
+        aborted = f"; {reader.aborted:,} offsets ahead are aborted records" if reader.aborted else ""
+        yield line(f"{group}: {reader.to_read:,} records to read, {reader.replay_words} to reprocess{aborted}")
 
 
-_HELD = "a transaction that nobody has ended hides what comes after it"
+_HELD = "an open transaction hides the records after it"
 
 
 class CopyState(StrEnum):
@@ -89,7 +89,7 @@ class CopyState(StrEnum):
 class CopyStatus:
     """The status of one copy.
 
-    `behind` is how many more offsets the source has than the plan, None if it could not be read. `debris` are offsets
+    `behind` is how many more offsets the source has than the plan, None if it could not be read. `aborted` are offsets
     of the target that are not records of the copy: those of failed or running attempts. `trouble` is the reason why the
     copy can't be trusted or can't continue.
     """
@@ -98,7 +98,7 @@ class CopyStatus:
     registration: Registration
     progress: CopyProgress | None
     behind: int | None = None
-    debris: tuple[AbortedRecords, ...] = ()
+    aborted: tuple[AbortedRecords, ...] = ()
     trouble: SeamarkError | None = None
     notes: tuple[str, ...] = ()
 
@@ -123,10 +123,10 @@ class CopyStatus:
         if self.trouble is not None:
             return self.trouble.hint
         steps = {
-            CopyState.UNFINISHED: f"seamark copy run {self.plan.id}",
-            CopyState.BEHIND: f"seamark copy run {self.plan.id} --follow",
-            CopyState.COPIED: f"seamark copy verify {self.plan.id}",
-            CopyState.BROKEN: "make a new plan, with a new target",
+            CopyState.UNFINISHED: f"seamark copies run {self.plan.id}",
+            CopyState.BEHIND: f"seamark copies run {self.plan.id} --follow",
+            CopyState.COPIED: f"seamark copies verify {self.plan.id}",
+            CopyState.BROKEN: "create a new plan with a new target",
         }
         return steps[self.state]
 
@@ -147,7 +147,7 @@ class CopyStatus:
             "offsets_copied": self.copied,
             "records": progress.count if progress else None,
             "behind": self.behind,
-            "debris": [[one.target, one.first, one.last] for one in self.debris],
+            "aborted": [[one.target, one.first, one.last] for one in self.aborted],
             "trouble": self.trouble.as_dict() if self.trouble else None,
             "next": self.next_step,
             "notes": list(self.notes),
@@ -171,7 +171,7 @@ class CopyStatuses:
 
     def _build(self, registration: Registration, records: tuple[ControlRecord, ...], *, is_whole: bool) -> CopyStatus:
         plan = read_body(registration)
-        notes = [] if is_whole else [f"{_HELD} in {self._control_topic}: some slices may be done that are not counted"]
+        notes = [] if is_whole else [f"{_HELD} in {self._control_topic}: some finished slices may not be counted"]
         try:
             progress = read_progress(plan.id, plan.slices, records)
         except RefusedError as error:
@@ -179,28 +179,28 @@ class CopyStatuses:
             return CopyStatus(plan, registration, None, trouble=trouble)
         behind = self._count_behind(plan, notes)
         try:
-            debris = find_target_debris(self._endpoints.target.kafka, plan, progress)
+            aborted = find_target_aborted(self._endpoints.target.kafka, plan, progress)
         except RefusedError as error:
             return CopyStatus(plan, registration, progress, behind=behind, trouble=error, notes=tuple(notes))
-        return CopyStatus(plan, registration, progress, behind=behind, debris=debris, notes=tuple(notes))
+        return CopyStatus(plan, registration, progress, behind=behind, aborted=aborted, notes=tuple(notes))
 
     def _build_held(self, plan: CopyPlan) -> UnreachableError:
         return UnreachableError(
-            f"it can't be told just now how far the copy {plan.id} is",
+            f"can't determine the progress of copy {plan.id}",
             cause=f"{_HELD} in {self._control_topic}",
-            hint="the brokers end it after some minutes at most: try again then",
+            hint="try again in some minutes: brokers abort open transactions after transaction.timeout.ms",
         )
 
     def _count_behind(self, plan: CopyPlan, notes: list[str]) -> int | None:
         try:
             ends = read_ends(self._endpoints.source.kafka, plan)
         except SeamarkError as error:
-            notes.append(f"how much has come to the source since is not known: {error.message}")
+            notes.append(f"the number of new records in the source is unknown: {error.message}")
             return None
         return count_behind(plan, ends)
 
 
-_MOST_DEBRIS = 5
+_MOST_ABORTED = 5
 _SYMBOLS = {
     CopyState.COPIED: ("✓", Style.GOOD),
     CopyState.BEHIND: ("▲", Style.WARN),
@@ -237,7 +237,7 @@ LISTING: Listing[CopyStatus] = Listing(
             text=lambda copy: render_number(copy.copied),
             right=True,
         ),
-        Column("behind", "BEHIND", lambda copy: copy.behind, text=lambda copy: _number(copy.behind), right=True),
+        Column("behind", "LAG", lambda copy: copy.behind, text=lambda copy: _number(copy.behind), right=True),
         Column("registered_by", "BY", lambda copy: copy.registration.by, wide=True),
         Column("registered_at", "REGISTERED", lambda copy: copy.registration.registered_at, wide=True),
         Column("next", "", lambda copy: copy.next_step),
@@ -254,7 +254,7 @@ def build_statuses_view(reading: Reading[CopyStatus]) -> View[CopyStatus]:
             "items": [copy.to_dict() for copy in reading.items],
             "failures": build_failures(reading.failures),
         },
-        empty="no copy was run with this control topic",
+        empty="no copies are registered in this control topic",
     )
 
 
@@ -281,8 +281,8 @@ def _build_lines(copy: CopyStatus) -> Iterator[Line]:
             f"{render_number(plan.size)} offsets ({_render_share(copy)})"
         )
     if copy.behind is not None:
-        yield line(f"  source: {render_number(copy.behind)} more since the plan's end")
-    yield from _build_debris(copy)
+        yield line(f"  source: {render_number(copy.behind)} offsets after the end of the plan")
+    yield from _build_aborted(copy)
     yield from (line(Span("  ! ", Style.WARN), note) for note in copy.notes)
     if copy.trouble is not None:
         yield line(Span("  ✗ ", Style.BAD), copy.trouble.message)
@@ -291,18 +291,18 @@ def _build_lines(copy: CopyStatus) -> Iterator[Line]:
     yield line(f"  next: {copy.next_step}")
 
 
-def _build_debris(copy: CopyStatus) -> Iterator[Line]:
-    if not copy.debris:
+def _build_aborted(copy: CopyStatus) -> Iterator[Line]:
+    if not copy.aborted:
         return
-    count = sum(one.size for one in copy.debris)
+    count = sum(one.size for one in copy.aborted)
     yield line(
-        f"  debris: {render_count(count, 'offset')} of the target are of attempts that failed or go on; readers of "
-        "committed records don't see them"
+        f"  aborted records: {render_count(count, 'offset')} of the target, from failed or running attempts; consumers "
+        "with read_committed skip them"
     )
-    for one in copy.debris[:_MOST_DEBRIS]:
+    for one in copy.aborted[:_MOST_ABORTED]:
         yield line(f"    partition {one.target}: {render_number(one.first)} to {render_number(one.last)}")
-    if len(copy.debris) > _MOST_DEBRIS:
-        yield line(f"    … {len(copy.debris) - _MOST_DEBRIS} more: -o json")
+    if len(copy.aborted) > _MOST_ABORTED:
+        yield line(f"    … {len(copy.aborted) - _MOST_ABORTED} more: -o json")
 
 
 def _render_share(copy: CopyStatus) -> str:

@@ -45,7 +45,7 @@ def read_limited(path: Path, *, most_bytes: int, what: str) -> bytes:
             data = file.read(most_bytes + 1)
     except OSError as error:
         cause = error.strerror or type(error).__name__
-        raise UsageError(f"{path} can't be read", cause=cause, hint=f"give the path of {what}") from None
+        raise UsageError(f"{path} can't be read", cause=cause, hint=f"pass the path of {what}") from None
     if len(data) > most_bytes:
         raise UsageError(f"{path} is too large to be {what}", cause=f"it has more than {most_bytes} bytes")
     return data

@@ -60,9 +60,9 @@ def build_failure(failures: Mapping[str, SeamarkError]) -> SeamarkError:
     kinds = (UnsettledError, UnreachableError, SeamarkError)
     kind = next(kind for kind in kinds if all(isinstance(error, kind) for error in failures.values()))
     return kind(
-        f"no plan can be made: {len(failures)} things could not be read; nothing was changed",
+        f"can't create a plan: {len(failures)} resources could not be read; no changes were made",
         cause="; ".join(f"{subject}: {error.message}" for subject, error in failures.items()),
-        hint="seamark doctor says what is wrong",
+        hint="find the problem: seamark doctor",
     )
 
 
@@ -138,8 +138,8 @@ class Reading(Generic[T]):
         """The items, or a PartialError that names every place that did not answer."""
         if self.failures:
             raise PartialError(
-                f"{what} could not be read everywhere: {', '.join(self.failures)} did not answer",
+                f"{what} could not be read everywhere: {', '.join(self.failures)} did not respond",
                 failures=self.failures,
-                hint="seamark doctor says what is wrong there",
+                hint="find the problem: seamark doctor",
             )
         return self.items

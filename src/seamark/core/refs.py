@@ -41,7 +41,7 @@ class Port(Generic[P]):
 CONNECTOR, TOPIC, GROUP, PIPELINE = "connector", "topic", "group", "pipeline"
 # Owners that have an offset for each partition of a topic.
 _BY_PARTITION = frozenset({GROUP, PIPELINE})
-_MIRROR = "seamark-land-"
+_MIRROR = "seamark-pipeline-"
 
 
 @dataclass(frozen=True, slots=True)

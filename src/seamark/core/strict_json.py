@@ -48,9 +48,10 @@ def check_format(known: StoredFormat, stored: object, *, where: str) -> None:
         return
     is_newer = type(found) is int and found > known.version
     shown = f"no {known.name} format version" if found is None else f"{known.name} format version {found!r}"
+    hint = "upgrade seamark to the version that wrote it" if is_newer else "use the version of seamark that wrote it"
     raise FormatVersionError(
         f"can't read {where}: found {shown}, this seamark reads version {known.version}",
-        hint="upgrade seamark to the version that wrote it" if is_newer else "use the version of seamark that wrote it",
+        hint=f"check that it is a {known.name} of seamark" if found is None else hint,
         context={"format": known.name, "found": str(found), "supported": str(known.version)},
     )
 
@@ -90,7 +91,7 @@ def read_list(value: object, *, what: str, length: int | None = None) -> list[An
 def read_count(value: object, *, what: str) -> int:
     """A whole number from 0 on. JSON's true is none, though it is Python's 1."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST:
-        raise _refuse(what, "it is not a whole number from 0 on")
+        raise _refuse(what, "it is not an integer of at least 0")
     return value
 
 
@@ -128,23 +129,23 @@ def read_word(value: object, *, words: type[Word], what: str) -> Word:
     try:
         return words(read_text(value, what=what))
     except ValueError:
-        raise _refuse(what, f"it is none of {', '.join(words)}") from None
+        raise _refuse(what, f"it is not one of {', '.join(words)}") from None
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     built = dict(pairs)
     if len(built) != len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key occurs twice")
     return built
 
 
 def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a valid number")
 
 
 def _refuse(what: str, cause: str) -> UsageError:
     return UsageError(
         f"{what} can't be read",
         cause=cause,
-        hint="it was not written by this version of seamark, or was changed since; make it anew",
+        hint="create it again: it was not written by this version of seamark, or was modified since",
     )

@@ -110,4 +110,4 @@ def parse_duration(text: str) -> float:
     iso = _ISO.fullmatch(text.strip())
     if iso and any(iso.groups()):
         return sum(float(iso[unit] or 0) * _UNITS[unit] for unit in "hms")
-    raise ValueError(f"{text!r} is not a length of time")
+    raise ValueError(f"{text!r} is not a duration")

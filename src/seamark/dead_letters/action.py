@@ -25,7 +25,7 @@ from seamark.connect.model import Connector, State, fold_trace
 from seamark.connectors.run_state import SetRunState
 from seamark.core.offsets import Offset
 from seamark.dead_letters.overrides import Lent, tells_truth
-from seamark.dead_letters.search import Poison, build_search
+from seamark.dead_letters.search import FoundBy, Poison, build_search
 from seamark.dead_letters.steps import (
     AwaitProgress,
     CreateDeadLetterTopic,
@@ -50,10 +50,16 @@ if TYPE_CHECKING:
 
 
 _MOST_SHOWN = 64
+_FOUND_BY = {
+    FoundBy.DECODING: "the first record that its converters can't read",
+    FoundBy.TRACE: "the record in the trace of the task",
+    FoundBy.SINGLE_RECORDS: "the record at which it stops when it processes single records",
+    FoundBy.OPERATOR: "the record that you passed",
+}
 
 
 def build_skip_effect(
-    connector: Connector, poison: Poison, *, topic: str, is_delivering: bool, is_parked: bool, shown: bytes | None
+    connector: Connector, poison: Poison, *, topic: str, is_delivering: bool, is_dead_letter: bool, shown: bytes | None
 ) -> Effect:
     """Build the line of the sink, with its committed offset and what happens to the record."""
     place = poison.place
@@ -72,11 +78,11 @@ def build_skip_effect(
         f"skips 1 record: task {poison.failure.task} failed with {_shorten(poison.failure.exception)}",
         (field,),
         tasks=tasks * 2 if is_delivering else tasks,
-        consequences=tuple(_build_consequences(poison, topic=topic, is_parked=is_parked, shown=shown)),
+        consequences=tuple(_build_consequences(poison, topic=topic, is_dead_letter=is_dead_letter, shown=shown)),
     )
 
 
-def _build_consequences(poison: Poison, *, topic: str, is_parked: bool, shown: bytes | None) -> Iterator[str]:
+def _build_consequences(poison: Poison, *, topic: str, is_dead_letter: bool, shown: bytes | None) -> Iterator[str]:
     size = poison.size
     key = "no key" if size.key is None else f"key {render_bytes(size.key)}"
     value = "no value (a tombstone)" if size.value is None else f"value {render_bytes(size.value)}"
@@ -85,35 +91,34 @@ def _build_consequences(poison: Poison, *, topic: str, is_parked: bool, shown: b
         f"the record: {poison.place} · {moment} · {key} · {value}"
         + (f" · {render_count(size.headers, 'header')}" if size.headers else "")
     )
-    yield f"how it is known: {poison.found_by}" + (f" ({poison.reason})" if poison.reason else "")
+    yield f"identified as: {_FOUND_BY[poison.found_by]}" + (f" ({poison.reason})" if poison.reason else "")
     if shown is not None:
         more = " …" if len(shown) > _MOST_SHOWN else ""
         yield f"its value: {shown[:_MOST_SHOWN].hex(' ')}{more}"
         yield f"the error: {poison.failure.message}"
     yield (
-        f"it is parked in {topic} already"
-        if is_parked
-        else f"it will be parked in {topic}, with its place and the error"
+        f"it is already in the dead letter queue {topic}"
+        if is_dead_letter
+        else f"it will be sent to the dead letter queue {topic}, with its offset and the error"
     )
 
 
 def build_search_effect(connector: Connector, lent: Lent, *, is_sure: bool) -> Effect:
     """Build the line of a plan that only finds the record."""
     tasks = len(connector.status.tasks) if connector.status else 0
-    fields = tuple(
-        FieldChange(key, connector.config.get(key), value, note="for a while") for key, value in lent.items()
-    )
+    fields = tuple(FieldChange(key, connector.config.get(key), value, note="temporary") for key, value in lent.items())
     return Effect(
         ChangeKind.CHANGE,
         f"connector/{connector.owner}",
-        f"takes record by record until it fails: {say_failure(connector)}",
+        f"processes single records until it fails: {say_failure(connector)}",
         fields,
         tasks=tasks * 2,
         consequences=(
-            "good records are delivered; nothing is skipped, and its config is put back",
-            "then the record is known, and the plan to skip it is shown"
+            "good records are delivered; no record is skipped, and its config is restored",
+            "then seamark shows the plan to skip the failing record"
             if is_sure
-            else "then it stands at a record; seamark does not know this class, so it asks whether that is the one",
+            else "then it stops at a record; seamark doesn't know this connector class and asks you to confirm the "
+            "record",
         ),
     )
 
@@ -180,7 +185,7 @@ class SkipSeen:
     rights: frozenset[Right]
 
     @property
-    def is_parked(self) -> bool:
+    def is_dead_letter(self) -> bool:
         """Whether the record is already in the dead letter topic."""
         return not self.is_new and bool(self.parked.before["parked"])
 
@@ -259,7 +264,7 @@ class SkipRecord(ConnectorSubject, Action):
             self.record,
             topic=f"{self.topic} (a new topic)" if seen.is_new else self.topic,
             is_delivering=bool(self.lent),
-            is_parked=seen.is_parked,
+            is_dead_letter=seen.is_dead_letter,
             shown=shown,
         )
 

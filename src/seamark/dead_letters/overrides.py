@@ -48,8 +48,8 @@ def refuse_own_positions(connector: Connector) -> None:
     """Refuse a sink that doesn't follow the committed offset of its group."""
     if connector.plugin.startswith(_OWN_POSITIONS):
         raise RefusedError(
-            f"{connector.owner} keeps positions of its own, in the names of its files: nothing was changed",
-            hint="let it tolerate the record: errors.tolerance=all with a dead-letter topic",
+            f"{connector.owner} stores its own offsets in the names of its files; no changes were made",
+            hint="set errors.tolerance=all and errors.deadletterqueue.topic.name in its config",
         )
 
 

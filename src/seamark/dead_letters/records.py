@@ -83,7 +83,7 @@ class SinkRecords:
             found = next(reader.read(place.spot, place.offset), None)
         return found if found is not None and found.place == place else None
 
-    def is_parked(self, topic: str, place: RecordLocation) -> bool:
+    def is_dead_letter(self, topic: str, place: RecordLocation) -> bool:
         """Return whether the topic has a copy of the record. Partitions may have been added, so all are read."""
         with self._open(committed=True) as reader:
             return any(
@@ -136,7 +136,7 @@ class SinkRecords:
             raise UnsupportedError(
                 f"{self._name} reads from another Kafka cluster than that of the context",
                 cause=f"its config has {_ELSEWHERE}",
-                hint="make a context for that Kafka cluster",
+                hint="create a context for that Kafka cluster",
             )
         if committed is None:
             level = find_consumer_setting("isolation.level", self.config, self.worker, "read_uncommitted")
@@ -179,8 +179,8 @@ def matches_topics(config: Mapping[str, str], topic: str) -> bool:
         return re.fullmatch(config.get("topics.regex", ""), topic) is not None
     except re.error:
         raise UnsupportedError(
-            "nobody here can tell which topics the sink reads",
-            cause="its topics.regex is one that only Java understands",
+            "can't determine the topics of the sink",
+            cause="its topics.regex is valid only in Java",
         ) from None
 
 

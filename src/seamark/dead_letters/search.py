@@ -115,7 +115,7 @@ class AwaitFailingRecord(ConnectorSubject, CheckStep):
         search.failures += 1
         search.candidates = self._narrow(standing, search.candidates)
         if self._is_found(search.candidates):
-            return f"it is at {search.sightings[0]}"
+            return f"stopped at {search.sightings[0]}"
         if self.number >= ROUNDS:
             raise self._build_lost(search.candidates)
         return f"it failed; {len(search.candidates)} records may be the cause"
@@ -174,9 +174,9 @@ class AwaitFailingRecord(ConnectorSubject, CheckStep):
     def _refuse_passed(self, positions: Mapping[TopicPartition, int]) -> None:
         if self.place is not None and positions.get(self.place.spot, 0) > self.place.offset:
             raise RefusedError(
-                f"{self.subject} took {self.place} this time: nothing is skipped",
-                cause=f"it stands at {positions[self.place.spot]} already",
-                hint="its config and run state are restored; if it fails again: seamark offsets skip finds the place",
+                f"{self.subject} has processed {self.place}; no record was skipped",
+                cause=f"its committed offset is {positions[self.place.spot]}",
+                hint="run seamark offsets skip if it fails again; its config and state are restored",
             )
 
     def _refuse_well(
@@ -188,32 +188,34 @@ class AwaitFailingRecord(ConnectorSubject, CheckStep):
         """
         if all(place.offset >= ends.get(spot, 0) for spot, place in following.items()):
             raise RefusedError(
-                f"{self.subject} took every record that was there: nothing is skipped",
-                cause="what it failed on before does not fail any more",
-                hint="its config and run state are restored; it goes on",
+                f"{self.subject} has processed all records; no record was skipped",
+                cause="the record that failed before does not fail any more",
+                hint="check it with seamark connectors show; its config and state are restored, and it continues",
             )
 
     def _build_lost(self, candidates: Mapping[TopicPartition, RecordLocation]) -> RefusedError:
         named = ", ".join(str(place) for place in sorted(candidates.values())[:_MOST_NAMED])
         if self.place is not None:
             return RefusedError(
-                f"{self.subject} does not get as far as {self.place}: nothing is skipped",
-                cause=f"it fails, and its next record is {named or 'none'}; another record fails before, or the sink "
-                "commits later than it takes records",
-                hint="skip that one first; a sink that writes whole files may need smaller ones: --lend flush.size=1",
+                f"{self.subject} fails before {self.place}; no record was skipped",
+                cause=f"its next record is {named or 'unknown'}: an earlier record fails, or the sink commits later "
+                "than it "
+                "processes records",
+                hint="skip that record first; for a sink that writes whole files, try smaller ones: "
+                "--temporary-config flush.size=1",
             )
         return RefusedError(
-            f"nobody can tell at which record {self.subject} fails: nothing is skipped",
-            cause=f"it may be one of {named}" if named else "it stands at another place each time",
-            hint="its config and run state are restored; if you know the record: --at TOPIC-PARTITION@OFFSET",
+            f"can't determine at which record {self.subject} fails; no record was skipped",
+            cause=f"it may be one of {named}" if named else "it stops at a different offset each time",
+            hint="if you know the record, pass --at TOPIC-PARTITION@OFFSET; its config and state are restored",
         )
 
     def _build_late(self, positions: Mapping[TopicPartition, int]) -> DeadlineError:
-        where = "" if self.place is None else f" It stands at {positions.get(self.place.spot)}."
+        where = "" if self.place is None else f" at {positions.get(self.place.spot)}"
         return DeadlineError(
-            f"{self.subject} did not fail again within {self.idle_seconds:g} s: nothing is skipped",
-            cause=f"it runs, and nothing moves.{where}",
-            hint="its config and run state are restored; if it runs now, there is nothing to skip",
+            f"{self.subject} did not fail again within {self.idle_seconds:g} s; no record was skipped",
+            cause=f"it is RUNNING, and its committed offset does not change{where}",
+            hint="check it with seamark connectors show; if it runs now, no record needs to be skipped",
         )
 
 
@@ -264,12 +266,12 @@ def _has_failed(status: ConnectorStatus | None) -> bool:
 
 
 class FoundBy(StrEnum):
-    """How the failing record was identified. The texts are shown in plans."""
+    """How the failing record was identified."""
 
-    DECODING = "the first record that its converters can't read"
-    TRACE = "the record that the task's trace names"
-    STANDING = "the record at which it stands, taking one by one"
-    OPERATOR = "the record that you named"
+    DECODING = "decoding"
+    TRACE = "trace"
+    SINGLE_RECORDS = "single-records"
+    OPERATOR = "operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,18 +299,18 @@ def find_failed_task(connector: Connector) -> Task:
     """
     if connector.type is not ConnectorType.SINK:
         raise RefusedError(
-            f"{connector.owner} is no sink: only a sink can stand at a record",
-            hint=f"a source goes on from another place by: seamark offsets move {connector.owner}",
+            f"{connector.owner} is not a sink",
+            hint=f"change the offsets of a source with seamark offsets move {connector.owner}",
         )
     status = connector.status
     if status is not None and status.state is State.PAUSED:
-        raise RefusedError(f"{connector.owner} is paused", hint=f"seamark connectors resume {connector.owner}")
+        raise RefusedError(f"{connector.owner} is paused", hint=f"run seamark connectors resume {connector.owner}")
     failed = [task for task in (status.tasks if status else ()) if task.state is State.FAILED]
     if not failed:
         raise RefusedError(
-            f"no task of {connector.owner} has failed: there is nothing to skip",
-            cause=f"the connector is {status.state}" if status else "Connect has no status of it",
-            hint="let it run into the record first; to leave records out on purpose: seamark offsets move",
+            f"no task of {connector.owner} has failed; no record was skipped",
+            cause=f"the connector is {status.state}" if status else "Connect has no status for it",
+            hint="wait until it fails at the record; to skip records on purpose, use seamark offsets move",
         )
     return failed[0]
 
@@ -343,18 +345,19 @@ class PoisonFinder:
         if place.spot not in positions:
             raise NotFoundError(
                 f"{self._connector.owner} does not read {place.topic}-{place.partition}",
-                cause=f"it reads {', '.join(sorted({topic for topic, _ in positions})[:10]) or 'nothing'}",
+                cause=f"it reads {', '.join(sorted({topic for topic, _ in positions})[:10]) or 'no topics'}",
             )
         if positions[place.spot] > place.offset:
             raise UsageError(
-                f"{self._connector.owner} is behind {place} already: it stands at {positions[place.spot]}",
-                hint="there is nothing to skip there",
+                f"{self._connector.owner} has already processed {place}",
+                cause=f"its committed offset is {positions[place.spot]}",
             )
         record = self._records.read(place)
         if record is None:
             raise NotFoundError(
-                f"no record lies at {place}",
-                hint="its topic may be compacted or have deleted it, or the number is that of a transaction's marker",
+                f"no record at {place}",
+                cause="it was compacted or deleted, or the offset is a transaction marker",
+                hint="pass the offset of an existing record",
             )
         return self._build(record, found_by, positions)
 

@@ -51,16 +51,18 @@ class Search:
             RefusedError: it wasn't found, or seamark can't determine whether it is the failing one.
         """
         if not self.sightings:
-            raise RefusedError(f"the record at which {self.owner} fails was not found; nothing was skipped")
+            raise RefusedError(f"the failing record of {self.owner} was not found; no record was skipped")
         if not self.is_sure:
             raise RefusedError(
-                f"{self.owner} stands at {self.sightings[0]}; nothing was skipped",
-                cause="its class is not one of which seamark knows that its position tells how far it came: some sinks "
-                "hold records back",
-                hint=f"if that is the record: --at {self.sightings[0]}; a sink that writes whole files may be lent "
-                "smaller ones: --lend KEY=VALUE",
+                f"{self.owner} stops at {self.sightings[0]}; no record was skipped",
+                cause="seamark doesn't know whether this connector class commits each processed record: some sinks "
+                "buffer "
+                "records",
+                hint=f"if that is the record, pass --at {self.sightings[0]}; for a sink that writes whole files, "
+                "try smaller "
+                "ones: --temporary-config KEY=VALUE",
             )
-        return self.finder.confirm(self.sightings[0], FoundBy.STANDING)
+        return self.finder.confirm(self.sightings[0], FoundBy.SINGLE_RECORDS)
 
 
 class Skips:
@@ -99,10 +101,13 @@ class Skips:
         lent = lend_tasks(connector, choose_lent(connector, lend or {}), partitions=len(records.read_positions()))
         if refusal := find_refusal(connector, lent, self._clusters.client(connector.cluster)):
             raise RefusedError(
-                f"nobody can tell at which record {connector.owner} fails; nothing was changed",
-                cause=f"neither its bytes nor its trace tell, and Connect would not let it take one by one: {refusal}",
-                hint=f"let connector.client.config.override.policy of the workers allow {BATCH}; where it comes next, "
-                "name the record: --at TOPIC-PARTITION@OFFSET",
+                f"can't determine at which record {connector.owner} fails; no changes were made",
+                cause="neither the bytes nor the trace identify it, and Connect doesn't allow it to process single "
+                "records: "
+                f"{refusal}",
+                hint=f"allow {BATCH} with connector.client.config.override.policy of the workers, or pass the "
+                "record with "
+                "--at TOPIC-PARTITION@OFFSET",
             )
         action = FindFailingRecord(connector.cluster, connector.name, lent)
         reads = self._planner().open_reads(1)
@@ -124,7 +129,7 @@ class Skips:
         *,
         park: str | None = None,
         lend: Mapping[str, str] | None = None,
-        accept_zombies: bool = False,
+        assume_worker_down: bool = False,
         show: bool = False,
     ) -> PlannedChange:
         """Plan to deliver all records before one, send that one to the dead letter queue, and continue after it."""
@@ -139,7 +144,7 @@ class Skips:
             poison,
             topic,
             lent if is_delivering else {},
-            accepts_zombies=accept_zombies,
+            accepts_zombies=assume_worker_down,
         )
         reads = self._planner().open_reads(1)
         seen = action.read(reads)
@@ -149,7 +154,7 @@ class Skips:
             [action],
             notes=(
                 *notes,
-                "an undo puts the position back to the record; the parked copy stays",
+                "an undo restores the offset of the record; its copy stays in the dead letter queue",
                 *self._build_notes(connector),
             ),
             reads=reads,
@@ -170,20 +175,23 @@ class Skips:
             return True, ()
         following = records.find_next({poison.place.spot: poison.position})
         if following.get(poison.place.spot) == poison.place:
-            return False, (f"nothing has tried that it is this record: Connect does not allow it ({refusal})",)
+            return False, (
+                f"the record was not confirmed by processing single records: Connect does not allow it ({refusal})",
+            )
         raise RefusedError(
-            f"the records before {poison.place} can't be delivered without it; nothing was changed",
-            cause=f"{connector.owner} has committed {poison.position}, and Connect would not let it take records one "
-            f"by one: {refusal}",
-            hint=f"let connector.client.config.override.policy of the workers allow {BATCH}",
+            f"the records before {poison.place} can't be delivered without it; no changes were made",
+            cause=f"the committed offset of {connector.owner} is {poison.position}, and Connect doesn't allow it to "
+            "process "
+            f"single records: {refusal}",
+            hint=f"allow {BATCH} with connector.client.config.override.policy of the workers",
         )
 
     def _choose_topic(self, connector: Connector, park: str | None) -> str:
         topic = park or connector.config.get(DEAD_LETTERS, "").strip() or f"{connector.name}-dlq"
         if matches_topics(connector.config, topic):
             raise UsageError(
-                f"{connector.owner} reads {topic} itself: a record parked there would come back",
-                hint="choose another topic: --park TOPIC",
+                f"{connector.owner} reads {topic}, so it would process the record again from this dead letter queue",
+                hint="pass another topic: --dlq-topic TOPIC",
             )
         return topic
 
@@ -191,11 +199,11 @@ class Skips:
         settings = self._clusters.settings(connector.cluster)
         shared = settings.consumer_group_id
         is_shared = shared is not None and find_group(connector.name, connector.config, settings) == shared
-        told = f"group {shared} is that of every sink of {connector.cluster}: they skip the record too"
-        return (told,) if is_shared else ()
+        note = f"all sinks of {connector.cluster} share group {shared}: they skip the record too"
+        return (note,) if is_shared else ()
 
     def _read(self, owner: str) -> Connector:
-        connector = self._connectors.one(owner)
+        connector = self._connectors.get(owner)
         capabilities = self._clusters.client(connector.cluster).read_capabilities()
         capabilities.require(Capability.WRITE_OFFSETS, doing=f"skip a record of {connector.owner}")
         refuse_own_positions(connector)

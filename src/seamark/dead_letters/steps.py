@@ -32,7 +32,7 @@ def refuse_lent(keys: Iterable[str]) -> None:
     """Refuse keys that can't be changed temporarily: those that change the connector's identity, and secrets."""
     for key in keys:
         if key in _NOT_LENT or (key.startswith(_OVERRIDES) and key != _BATCH) or is_sensitive(key):
-            raise RefusedError(f"{key} can't be lent for a while; nothing was changed")
+            raise RefusedError(f"{key} can't be set temporarily; no changes were made")
 
 
 @step_kind("lend-config")
@@ -44,8 +44,8 @@ class OverrideConfig(EditConfig):
 
     def describe(self) -> str:
         if self.returns:
-            return f"put the config of {self.subject} back"
-        return f"lend {self.subject} for a while {self.say_values()}"
+            return f"restore the config of {self.subject}"
+        return f"set temporarily for {self.subject}: {self.say_values()}"
 
     def refuse_keys(self) -> None:
         refuse_lent(self.values)
@@ -54,7 +54,7 @@ class OverrideConfig(EditConfig):
         # The change always restores the temporary config. Only if that failed is there something to undo.
         if self.returns or intent.before is None:
             return None
-        former = self.find_former(intent)
+        former = self.find_previous_values(intent)
         return (
             former if isinstance(former, CanNotUndo) else OverrideConfig(self.cluster, self.name, former, returns=True)
         )
@@ -99,7 +99,7 @@ class RecordPort(Protocol):
         """Return the record at that location; None if it no longer exists."""
         ...
 
-    def is_parked(self, topic: str, place: RecordLocation) -> bool:
+    def is_dead_letter(self, topic: str, place: RecordLocation) -> bool:
         """Return whether the topic has a copy of the record at that location, even if the original no longer exists.
 
         A missing topic has no copies.
@@ -141,7 +141,7 @@ class AwaitProgress(ConnectorSubject, CheckStep):
         return self.deadline_seconds
 
     def describe(self) -> str:
-        return f"see {self.subject} run and go on behind {self.place}"
+        return f"wait until {self.subject} runs and has processed records after {self.place}"
 
     def perform(self, world: Environment, intent: Intent) -> None:
         clock = world.clock
@@ -192,19 +192,19 @@ class AwaitProgress(ConnectorSubject, CheckStep):
         # The message of a trace may contain record data; the exception class doesn't.
         kinds = {fold_trace(trace).root.partition(":")[0] for trace in traces}
         return RefusedError(
-            f"{self.place} is skipped, and {self.subject} fails again",
+            f"{self.place} was skipped, but {self.subject} fails again",
             cause=", ".join(sorted(kinds - {""})) or "its task has no trace",
-            hint="where another record is the cause: seamark offsets skip "
-            f"{self.cluster}/{self.name}; where its target takes none at all, mend that, and undo this",
+            hint="if another record is the cause, run seamark offsets skip "
+            f"{self.cluster}/{self.name}; if its target accepts no records, repair the target and undo this change",
         )
 
     def _build_late(self, status: ConnectorStatus | None) -> DeadlineError:
-        seen = "Connect has no status of it" if status is None else f"connector {status.state}"
+        seen = "Connect has no status for it" if status is None else f"connector {status.state}"
         tasks = ", ".join(f"task {task.id} {task.state}" for task in (status.tasks if status else ()))
         return DeadlineError(
-            f"{self.place} is skipped, and {self.subject} did not run within {self.deadline_seconds:g} s",
+            f"{self.place} was skipped, but {self.subject} was not RUNNING within {self.deadline_seconds:g} s",
             cause=f"{seen}, {tasks or 'no task'}",
-            hint=f"seamark connectors show {self.cluster}/{self.name}",
+            hint=f"check it with seamark connectors show {self.cluster}/{self.name}",
         )
 
 
@@ -213,7 +213,7 @@ PREFIX = "__connect.errors."
 # Connect copies the record's timestamp. Then retention may delete an old record immediately after it is written, so a
 # copy has the time of its writing, and this header has the record's own timestamp.
 TIMESTAMP = "seamark.record.timestamp"
-_LOST = "not kept: the plan came from a file, or the change was resumed"
+_LOST = "not stored: the plan came from a file, or the change was resumed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,32 +242,34 @@ class SendToDeadLetter(ConnectorSubject, Step):
     failure: Failure = field(default_factory=Failure)
 
     def describe(self) -> str:
-        return f"park {self.place}, which {self.subject} can't take, in {self.topic}"
+        return f"send {self.place}, which {self.subject} can't process, to the dead letter queue {self.topic}"
 
     def intend(self, world: Environment) -> Intent:
-        is_parked = world.use(RECORDS)(self.cluster, self.name).is_parked(self.topic, self.place)
-        return Intent(before=self._build_image(is_parked=is_parked), after=self._build_image(is_parked=True))
+        is_dead_letter = world.use(RECORDS)(self.cluster, self.name).is_dead_letter(self.topic, self.place)
+        return Intent(
+            before=self._build_image(is_dead_letter=is_dead_letter), after=self._build_image(is_dead_letter=True)
+        )
 
     def perform(self, world: Environment, intent: Intent) -> None:
         port = world.use(RECORDS)(self.cluster, self.name)
         record = read_within_deadline(world, self.subject, lambda: port.read(self.place))
         if record is None:
             raise RefusedError(
-                f"{self.place} is not there any more; nothing was parked",
-                hint="its topic may have deleted it: then there is nothing to skip",
+                f"{self.place} does not exist any more; it was not sent to the dead letter queue",
+                cause="retention or compaction may have deleted it; then it doesn't need to be skipped",
             )
         port.park(self.topic, record, tuple(self._build_headers(record)))
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
-        is_parked = world.use(RECORDS)(self.cluster, self.name).is_parked(self.topic, self.place)
-        return Observed.AFTER if is_parked else Observed.BEFORE
+        is_dead_letter = world.use(RECORDS)(self.cluster, self.name).is_dead_letter(self.topic, self.place)
+        return Observed.AFTER if is_dead_letter else Observed.BEFORE
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         # The copy stays: it is harmless, and consumers may have read it.
         return None
 
-    def _build_image(self, *, is_parked: bool) -> dict[str, object]:
-        return {"record": str(self.place), "topic": self.topic, "parked": is_parked}
+    def _build_image(self, *, is_dead_letter: bool) -> dict[str, object]:
+        return {"record": str(self.place), "topic": self.topic, "parked": is_dead_letter}
 
     def _build_headers(self, record: WholeRecord) -> Iterator[tuple[str, bytes]]:
         for name, value in build_place_headers(record.place):

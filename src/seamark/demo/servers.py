@@ -29,7 +29,7 @@ def build_context(stack: Stack, folder: Path) -> str:
     """Return the text of the contexts file."""
     connect = stack.connect["connect"]
     return f"""\
-# The context of the demo. It goes with its servers.
+# The context of the demo. It is removed with the servers.
 current: demo
 contexts:
   demo:
@@ -40,7 +40,7 @@ contexts:
         urls: {json.dumps(connect.urls)}
         worker_config: {json.dumps(connect.worker_config)}
     policy:
-      # Files of the worker's machine are closed to connectors, but for these.
+      # Connectors may access only these files of the worker's machine.
       files: {json.dumps([f"{folder}/**"])}
       provider_paths: {json.dumps(["default", f"{stack.folder}/secrets/**"])}
 {_build_databases(stack)}{_build_lakes(stack)}"""
@@ -112,7 +112,7 @@ def _check_java() -> None:
     from seamark.devstack.java import find_java  # noqa: PLC0415
 
     if not sys.platform.startswith("linux"):
-        raise DevstackError("the servers of the demo run on Linux only", hint="use a Linux machine")
+        raise DevstackError("the servers of the demo require Linux", hint="use a Linux machine")
     try:
         find_java()
     except DevstackError as error:
@@ -131,7 +131,7 @@ def _check_jar_set(name: str) -> None:
 
     if not (cache_folder() / "jars" / name).is_dir() and not shutil.which("mvn"):
         raise DevstackError(
-            f"Maven is needed to fetch the jars {name} and is not on this machine",
+            f"Maven is not installed, which is needed to download the jars {name}",
             hint="on Debian: apt-get install maven",
         )
 
@@ -141,7 +141,7 @@ def _check_postgres() -> None:
 
     find_programs()
     if not shutil.which("psql"):
-        raise DevstackError("psql is not on this machine", hint="on Debian: apt-get install postgresql-client")
+        raise DevstackError("psql is not installed", hint="on Debian: apt-get install postgresql-client")
 
 
 def _check_s3() -> None:
@@ -149,7 +149,7 @@ def _check_s3() -> None:
     from seamark.devstack.servers.s3 import VERSION  # noqa: PLC0415
 
     if not (cache_folder() / "bin" / f"versitygw-{VERSION}").is_dir() and not shutil.which("go"):
-        raise DevstackError("Go is needed to build the S3 server and is not on this machine", hint="install Go")
+        raise DevstackError("Go is not installed, which is needed to build the S3 server", hint="install Go")
 
 
 def _check_plugin(name: str) -> None:
@@ -271,7 +271,7 @@ def _build_failure(said: Sequence[str]) -> DevstackError:
     return DevstackError(
         "the servers of the demo did not start",
         cause="\n".join(said[-15:]),
-        hint="seamark demo again tries again; docs/devstack.md says what is needed",
+        hint="run seamark demo again; docs/devstack.md lists the requirements",
     )
 
 

@@ -59,11 +59,11 @@ class Audience:
         """Write progress, and remarks."""
         self._write(f"  {text}", Style.MUTED)
 
-    def goes_on(self) -> bool:
+    def ask_to_continue(self) -> bool:
         """Wait for Enter; return False if the user quits."""
         if not self.waits:
             return True
-        asked = render_lines([line(Span("  Enter goes on, q quits", Style.MUTED))], color=self.color)
+        asked = render_lines([line(Span("  Enter continues, q quits", Style.MUTED))], color=self.color)
         self.out.write(f"{asked.rstrip()} ")
         self.out.flush()
         answer = self.stdin.readline()
@@ -101,7 +101,7 @@ def _perform(act: Act, stage: Stage, audience: Audience) -> bool:
         audience.show("$", command)
     if act.event is not None:
         audience.show(">", act.event.words)
-    if (command or act.event) and not audience.goes_on():
+    if (command or act.event) and not audience.ask_to_continue():
         return False
     if command:
         _check_code(act, stage.run(command), audience)
@@ -120,9 +120,9 @@ def _check_code(act: Act, code: int, audience: Audience) -> None:
         audience.tell(f"exit code {code}")
     if code not in act.codes:
         raise DevstackError(
-            f"the demo did not go as it should: {act.command} ended with {code}",
-            cause=f"expected was {' or '.join(str(known) for known in act.codes)}",
-            hint="please report it, with what stands above",
+            f"the demo failed: {act.command} ended with exit code {code}",
+            cause=f"expected exit code {' or '.join(str(known) for known in act.codes)}",
+            hint="report it, with the output above",
         )
 
 
@@ -173,7 +173,7 @@ class Programme:
             names = ", ".join(entry.chapter.name for entry in self.entries)
             lacks = {lack.need: lack for entry in self.entries for lack in entry.lacks}.values()
             raise DevstackError(
-                f"chapter {names} can't be played on this machine",
+                f"chapter {names} can't run on this machine",
                 cause="; ".join(lack.why for lack in lacks),
                 hint="; ".join(lack.hint for lack in lacks if lack.hint),
             )
@@ -211,7 +211,7 @@ def _find_number(word: str, numbered: Sequence[tuple[int, Chapter]]) -> int:
         if word.strip().lower() in (str(number), chapter.name):
             return number
     known = ", ".join(f"{number} {chapter.name}" for number, chapter in numbered)
-    raise UsageError(f"there is no chapter {word}", hint=f"the chapters are: {known}")
+    raise UsageError(f"unknown chapter {word}", hint=f"use one of: {known}")
 
 
 _LISTING: Listing[ListedChapter] = Listing(
@@ -251,10 +251,10 @@ def run_show(
     """Start the servers, play the chapters, and end the servers in any case."""
     begin = time.monotonic()
     for entry in programme.left_out:
-        audience.tell(f"chapter {entry.number}, {entry.chapter.name}, is left out: {_join(entry.lacks)}")
+        audience.tell(f"chapter {entry.number}, {entry.chapter.name}, is skipped: {_join(entry.lacks)}")
     with _open_folder(keep=keep) as folder:
         file = folder / _STACK_FILE
-        audience.say(f"Real servers start: {_name_servers(programme)}. This takes about 20 s.")
+        audience.say(f"Starting servers: {_name_servers(programme)}. This takes about 20 s.")
         with servers(file, options=programme.options, keep=keep, tell=audience.tell) as stack:
             stage = Stage(stack, folder=folder, file=file, color=color)  # type: ignore[arg-type]
             stage.write_context()
@@ -263,16 +263,16 @@ def run_show(
             if keep:
                 _say_how_to_use(stage, audience)
         seconds = time.monotonic() - begin
-        ending = "" if keep else " Every server has ended and its data is removed."
-        audience.say(f"{'That was the demo' if is_whole else 'Enough for now'}, after {seconds:.0f} s.{ending}")
+        ending = "" if keep else " All servers are stopped and their data is removed."
+        audience.say(f"{'The demo is finished' if is_whole else 'The demo was ended'}, after {seconds:.0f} s.{ending}")
 
 
 def _say_how_to_use(stage: Stage, audience: Audience) -> None:
     exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in stage.exports.items())
-    audience.say("The servers go on running. To use them:")
+    audience.say("The servers keep running. To use them:")
     audience.show("$", f"export {exports}")
     audience.show("$", f"cd {shlex.quote(str(stage.folder))} && seamark status")
-    audience.say("To end them and remove their data:")
+    audience.say("To stop them and remove their data:")
     audience.show("$", f"python -m seamark.devstack down --file {shlex.quote(str(stage.file))}")
 
 
@@ -289,8 +289,8 @@ def _open_folder(*, keep: bool) -> Iterator[Path]:
     file = folder / _STACK_FILE
     if file.exists():
         raise DevstackError(
-            "a demo that was kept is still there",
-            hint=f"end it first: python -m seamark.devstack down --file {shlex.quote(str(file))}",
+            "the servers of an earlier demo --keep still exist",
+            hint=f"stop them first: python -m seamark.devstack down --file {shlex.quote(str(file))}",
         )
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)

@@ -98,7 +98,8 @@ class Stage:
         )
         if done.returncode:
             raise DevstackError(
-                f"the demo can't go on: {command} ended with {done.returncode}", cause=done.stderr.strip()[-2000:]
+                f"the demo can't continue: {command} ended with exit code {done.returncode}",
+                cause=done.stderr.strip()[-2000:],
             )
         return done.stdout
 
@@ -145,8 +146,8 @@ class Stage:
         while not moment.has_come(self):
             if time.monotonic() - begin > moment.deadline_seconds:
                 raise DevstackError(
-                    f"the demo waited {moment.deadline_seconds:.0f} s until {moment.words}",
-                    hint="the machine may be too busy; try again",
+                    f"timed out after {moment.deadline_seconds:.0f} s of waiting until {moment.words}",
+                    hint="try again; the machine may be overloaded",
                 )
             self.sleep(_LOOK_SECONDS)
         return time.monotonic() - begin

@@ -65,7 +65,7 @@ def _await_ready(process: subprocess.Popen[str]) -> None:
             return
         said.append(line)
     raise DevstackError(
-        f"the stack did not start: its supervisor ended with {process.wait(10)}", cause="\n".join(said[-20:])
+        f"the stack did not start: its supervisor ended with exit code {process.wait(10)}", cause="\n".join(said[-20:])
     )
 
 
@@ -118,7 +118,7 @@ def ask(folder: Path, command: str, name: str = "") -> dict[str, Any]:
             with _short_path(folder) as path:
                 peer.connect(path)
         except OSError as error:
-            raise DevstackError("the stack's supervisor does not answer", cause=str(error)) from None
+            raise DevstackError("the supervisor of the stack does not respond", cause=str(error)) from None
         peer.sendall(json.dumps({"command": command, "name": name}).encode() + b"\n")
         answer: dict[str, Any] = json.loads(_read_line(peer))
     if not answer.get("ok"):
@@ -142,6 +142,6 @@ def _read_line(peer: socket.socket) -> bytes:
     while not line.endswith(b"\n"):
         part = peer.recv(65536)
         if not part:
-            raise DevstackError("the stack's supervisor ended in the middle of an answer")
+            raise DevstackError("the supervisor of the stack ended while it was responding")
         line += part
     return line

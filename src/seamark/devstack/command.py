@@ -33,8 +33,8 @@ def running_stack(file: Path) -> Stack:
     stack = read_stack(file)
     if not is_alive(stack.supervisor_pid):
         raise DevstackError(
-            f"the stack {stack.name!r} does not run: its supervisor is dead",
-            hint="python -m seamark.devstack down clears what is left of it",
+            f"stack {stack.name!r} is not running: its supervisor has ended",
+            hint="clean up: python -m seamark.devstack down",
         )
     return stack
 
@@ -123,9 +123,7 @@ def end_stack(file: Path) -> None:
     if is_alive(stack.supervisor_pid):
         ask(Path(stack.folder), "down")
         wait_until(lambda: not is_alive(stack.supervisor_pid), "the supervisor ended", seconds=30)
-    wait_until(
-        lambda: all(state_of(entry.pid) == "gone" for entry in stack.servers), "every server was gone", seconds=10
-    )
+    wait_until(lambda: all(state_of(entry.pid) == "gone" for entry in stack.servers), "every server ended", seconds=10)
     folder = Path(stack.folder)
     # The file is untrusted data: only a folder that a supervisor created is removed.
     if folder.name.startswith("seamark-") and folder.parent == Path(tempfile.gettempdir()):
@@ -175,17 +173,17 @@ def _refuse_running(file: Path) -> None:
     stack = read_stack(file)
     if is_alive(stack.supervisor_pid):
         raise DevstackError(
-            f"a stack {stack.name!r} runs already",
-            hint="use it, or give another --name, or: python -m seamark.devstack down",
+            f"stack {stack.name!r} is already running",
+            hint="use it, pass another --name, or stop it: python -m seamark.devstack down",
         )
     end_stack(file)
 
 
 def _fetch(spec: StackSpec) -> None:
     begin = time.monotonic()
-    _say("looking for jars and programs; a first start fetches about 110 MB and builds the S3 server")
+    _say("checking jars and programs; a first start downloads about 110 MB and builds the S3 server")
     fetch_parts(spec)
-    _say(f"jars and programs are there after {time.monotonic() - begin:.1f} s")
+    _say(f"jars and programs are ready after {time.monotonic() - begin:.1f} s")
 
 
 def _say(text: str) -> None:
@@ -202,9 +200,9 @@ def _print_ready(stack: Stack, file: Path) -> None:
     if stack.s3:
         print(f"  S3: {stack.s3.endpoint}")
     if stack.toxiproxy:
-        print(f"  Toxiproxy: {stack.toxiproxy.api}, before {', '.join(stack.toxiproxy.doors)}")
+        print(f"  Toxiproxy: {stack.toxiproxy.api}, in front of {', '.join(stack.toxiproxy.doors)}")
     if stack.spark:
-        print(f"  Spark {stack.spark.version}: {stack.spark.master}, its page {stack.spark.ui}")
+        print(f"  Spark {stack.spark.version}: {stack.spark.master}, web UI {stack.spark.ui}")
     flag = "" if file == default_file("default") else f" --file {file}"
     print(f'To use it: eval "$(python -m seamark.devstack env{flag})"')
 
@@ -288,46 +286,61 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m seamark.devstack", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--name", default="default", help="the stack's name; several can run side by side")
-    common.add_argument("--file", default=os.environ.get("SEAMARK_DEVSTACK"), help="the stack's JSON file")
+    common.add_argument("--name", default="default", help="name of the stack; several can run at the same time")
+    common.add_argument("--file", default=os.environ.get("SEAMARK_DEVSTACK"), help="JSON file of the stack")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     up = commands.add_parser("up", parents=[common], help="start a stack; returns when every server is ready")
     up.add_argument("--brokers", type=int, default=1, metavar="N")
     up.add_argument("--workers", type=int, default=1, metavar="N", help="workers of each Connect cluster")
-    up.add_argument("--connect-version", action="append", metavar="V", help="may be given again: a cluster each")
-    up.add_argument("--standalone", action="store_true", help="a standalone worker too")
+    up.add_argument(
+        "--connect-version",
+        action="append",
+        metavar="V",
+        help="version of a Connect cluster; repeatable, one cluster per version",
+    )
+    up.add_argument("--standalone", action="store_true", help="also start a standalone worker")
     up.add_argument("--postgres", action="store_true")
     up.add_argument("--s3", action="store_true")
-    up.add_argument("--spark", action="store_true", help="a standalone Spark master and worker; needs seamark[spark]")
-    up.add_argument("--spark-workers", type=int, default=1, metavar="N", help="workers of Spark, each on its own host")
-    up.add_argument("--exactly-once", action="store_true", help="exactly-once sources on")
-    up.add_argument("--toxiproxy", action="store_true", help="a proxy before each worker that can break off answers")
-    up.add_argument("--broker-doors", action="store_true", help="a proxy before a second listener of each broker")
-    up.add_argument("--proxied-worker", action="store_true", help="proxies between the last worker and the brokers")
-    up.add_argument("--authorizer", action="store_true", help="brokers with ACLs, and a listener with a login for them")
-    up.add_argument("--full-jit", action="store_true", help="slower start, faster servers: for measuring")
-    up.add_argument("--foreground", action="store_true", help="stay, and end with the caller")
+    up.add_argument(
+        "--spark", action="store_true", help="start a standalone Spark master and worker; needs seamark[spark]"
+    )
+    up.add_argument(
+        "--spark-workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of Spark workers, each on its own host address",
+    )
+    up.add_argument("--exactly-once", action="store_true", help="enable exactly-once sources")
+    up.add_argument("--toxiproxy", action="store_true", help="put a proxy in front of each worker, for network faults")
+    up.add_argument(
+        "--broker-doors", action="store_true", help="put a proxy in front of a second listener of each broker"
+    )
+    up.add_argument("--proxied-worker", action="store_true", help="put proxies between the last worker and the brokers")
+    up.add_argument("--authorizer", action="store_true", help="enable ACLs, and a listener with authentication")
+    up.add_argument("--full-jit", action="store_true", help="use the full JIT compiler: slower start, faster servers")
+    up.add_argument("--foreground", action="store_true", help="stay in the foreground and end with the caller")
     up.add_argument("--spec", help=argparse.SUPPRESS)
 
     supervise = commands.add_parser("supervise", parents=[common])
     supervise.add_argument("--spec", required=True)
 
-    commands.add_parser("status", parents=[common], help="the servers, their processes and ports")
-    commands.add_parser("env", parents=[common], help="shell lines that point seamark to the stack")
-    commands.add_parser("down", parents=[common], help="end the stack and remove its data")
-    seed = commands.add_parser("seed", parents=[common], help="a table, a bucket and connectors between them")
+    commands.add_parser("status", parents=[common], help="list the servers, their processes and ports")
+    commands.add_parser("env", parents=[common], help="print shell lines that set up seamark for the stack")
+    commands.add_parser("down", parents=[common], help="stop the stack and remove its data")
+    seed = commands.add_parser("seed", parents=[common], help="create a table, a bucket and connectors between them")
     seed.add_argument("--rows", type=int, default=1000, metavar="N")
     for word, what in (
         ("kill", "SIGKILL a server"),
         ("stop", "SIGSTOP a server: it hangs"),
         ("cont", "SIGCONT a server"),
-        ("restart", "start a server anew and wait until it is ready"),
+        ("restart", "restart a server and wait until it is ready"),
     ):
         commands.add_parser(word, parents=[common], help=what).add_argument("server", metavar="NAME")
-    logs = commands.add_parser("logs", parents=[common], help="the end of a server's log")
+    logs = commands.add_parser("logs", parents=[common], help="print the end of a server's log")
     logs.add_argument("server", metavar="NAME")
     logs.add_argument("--lines", type=int, default=50, metavar="N")
-    lock = commands.add_parser("lock-jars", parents=[common], help="write the checksums of jar sets anew")
+    lock = commands.add_parser("lock-jars", parents=[common], help="write new checksums of jar sets")
     lock.add_argument("sets", nargs="+", metavar="SET", help="kafka-V, connect-V, plugin-jdbc-V, plugin-s3-V, spark-V")
     return parser

@@ -61,7 +61,7 @@ def run_tool(command: Sequence[str], purpose: str, *, env: Mapping[str, str] | N
     """Run a download tool to its end and return its output."""
     if shutil.which(command[0]) is None:
         raise DevstackError(
-            f"{command[0]} is needed to {purpose} and is not on this machine",
+            f"{command[0]} is not installed, which is needed to {purpose}",
             hint=f"install {command[0]}, then try again",
         )
     try:
@@ -77,10 +77,10 @@ def run_tool(command: Sequence[str], purpose: str, *, env: Mapping[str, str] | N
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise DevstackError(f"could not {purpose}: {command[0]} did not end in {TOOL_DEADLINE_SECONDS} s") from None
+        raise DevstackError(f"could not {purpose}: {command[0]} timed out after {TOOL_DEADLINE_SECONDS} s") from None
     if done.returncode:
         tail = "\n".join(done.stdout.splitlines()[-15:])
-        raise DevstackError(f"could not {purpose}: {command[0]} ended with {done.returncode}", cause=tail)
+        raise DevstackError(f"could not {purpose}: {command[0]} ended with exit code {done.returncode}", cause=tail)
     return done.stdout
 
 
@@ -109,9 +109,9 @@ def read_jars(name: str) -> Path:
     if expected is None:
         known = ", ".join(sorted(read_checksums()))
         raise DevstackError(
-            f"there are no checksums for the jars {name!r}",
+            f"no checksums for the jars {name!r}",
             cause=f"known sets: {known}",
-            hint=f"python -m seamark.devstack lock-jars {name}",
+            hint=f"create them: python -m seamark.devstack lock-jars {name}",
         )
     folder = fill(cache_folder() / "jars" / name, lambda target: fetch_jars(name, target))
     _check(folder, name=name, expected=expected)
@@ -131,7 +131,7 @@ def fetch_jars(name: str, target: Path) -> None:
     }[kind]
     # A separate local repository would keep the user's clean, but most developers' already have half of these jars.
     command = ["mvn", "-q", "-B", "-f", str(COORDINATES / pom), option, "dependency:copy-dependencies"]
-    run_tool([*command, f"-DoutputDirectory={target}"], f"fetch the jars {name}")
+    run_tool([*command, f"-DoutputDirectory={target}"], f"download the jars {name}")
 
 
 def read_checksums() -> dict[str, dict[str, str]]:
@@ -163,7 +163,7 @@ def _check(folder: Path, *, name: str, expected: dict[str, str]) -> None:
         return
     wrong = sorted(file for file in found.keys() | expected.keys() if found.get(file) != expected.get(file))
     raise DevstackError(
-        f"the jars {name} are not the ones this version of seamark was tested with",
+        f"the jars {name} don't match their checksums",
         cause=f"missing, changed or extra: {', '.join(wrong[:5])}" + (" …" if len(wrong) > 5 else ""),
         hint=f"remove the folder and try again: {folder}",
     )

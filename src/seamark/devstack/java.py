@@ -23,11 +23,13 @@ def find_java() -> str:
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else shutil.which("java")
     if not java or not Path(java).exists():
-        raise DevstackError("java is needed and is not on this machine", hint="install Java 17 or later")
+        raise DevstackError("java is not installed", hint="install Java 17 or later")
     said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     version = re.search(r'version "(\d+)', said)
     if version is None or int(version[1]) < 17:
-        raise DevstackError("Kafka needs Java 17 or later", cause=said.strip().split("\n")[0], hint="set JAVA_HOME")
+        raise DevstackError(
+            "Kafka needs Java 17 or later", cause=said.strip().split("\n")[0], hint="set JAVA_HOME to Java 17 or later"
+        )
     return java
 
 

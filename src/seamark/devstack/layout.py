@@ -149,7 +149,7 @@ def _standalone(
 
 def _context(kafka: KafkaEndpoint, clusters: dict[str, ConnectEndpoint], *, folder: Path) -> str:
     lines = [
-        "# The seamark context of a devstack. It goes with the stack.",
+        "# The seamark context of a devstack. It is removed with the stack.",
         "current: dev",
         "contexts:",
         "  dev:",

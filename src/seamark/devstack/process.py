@@ -39,7 +39,9 @@ class PortReservation:
         for port in random.sample(range(FIRST, LAST), 500):
             if _is_free(port) and self._hold(port):
                 return port
-        raise DevstackError("no free port was found in 500 tries", hint=f"look at what listens on {FIRST}-{LAST}")
+        raise DevstackError(
+            "no free port found in 500 attempts", hint=f"check which processes listen on ports {FIRST}-{LAST}"
+        )
 
     def _hold(self, port: int) -> bool:
         file = os.open(self._folder / str(port), os.O_RDWR | os.O_CREAT, 0o666)
@@ -192,6 +194,6 @@ def wait_until(
     start = time.monotonic()
     while not check():
         if time.monotonic() - start > seconds:
-            raise DevstackError(f"waited {seconds:.0f} s until {sentence}", hint=hint)
+            raise DevstackError(f"timed out after {seconds:.0f} s of waiting until {sentence}", hint=hint)
         time.sleep(every_seconds)
     return time.monotonic() - start

@@ -37,7 +37,10 @@ SELECT 'player-' || (n % 97), 'item-' || (n % 13), 1 + n % 500 FROM generate_ser
 def seed_stack(stack: Stack, *, rows: int, say: Callable[[str], None]) -> None:
     """Create the table and its connectors, and wait until their tasks run."""
     if "connect" not in stack.connect:
-        raise DevstackError("the stack has no Connect worker to seed", hint="python -m seamark.devstack up --workers 1")
+        raise DevstackError(
+            "the stack has no Connect worker to seed",
+            hint="start one with workers: python -m seamark.devstack up --workers 1",
+        )
     connect = stack.connect["connect"]
     if stack.postgres and "jdbc" in connect.plugins:
         run_sql(stack.postgres, _TABLE.format(rows=rows))
@@ -47,17 +50,17 @@ def seed_stack(stack: Stack, *, rows: int, say: Callable[[str], None]) -> None:
         lines = Path(stack.folder) / "purchase.txt"
         with lines.open("a") as file:
             file.writelines(f"player-{n % 97} bought item-{n % 13}\n" for n in range(rows))
-        say(f"{lines.name} has {rows} more lines: there is no JDBC connector, so a file takes the table's place")
+        say(f"{lines.name} has {rows} more lines: without the JDBC connector, a file replaces the table")
         _put(stack, "log-purchase", _file_source(lines))
     if stack.s3 and "s3" in connect.plugins:
         (Path(stack.s3.data) / BUCKET).mkdir(exist_ok=True)
         _put(stack, "lake-purchase", _s3_sink(stack))
     else:
-        say("there is no S3 connector, so a file takes the bucket's place")
+        say("without the S3 connector, a file replaces the bucket")
         _put(stack, "lake-purchase", _file_sink(Path(stack.folder) / "lake.txt"))
     for name in ("log-purchase", "lake-purchase"):
         seconds = wait_until(lambda name=name: _runs(stack, name), f"{name} and its tasks ran", seconds=60)  # type: ignore[misc]
-        say(f"connector {name} runs after {seconds:.1f} s")
+        say(f"connector {name} is RUNNING after {seconds:.1f} s")
 
 
 def run_sql(postgres: PostgresEndpoint, sql: str) -> str:
@@ -77,7 +80,7 @@ def run_sql(postgres: PostgresEndpoint, sql: str) -> str:
         check=False,
     )
     if done.returncode:
-        raise DevstackError("the SQL failed", cause=done.stderr.strip())
+        raise DevstackError("the SQL statement failed", cause=done.stderr.strip())
     return done.stdout
 
 
@@ -146,12 +149,12 @@ def _put(stack: Stack, name: str, config: dict[str, str]) -> None:
         except urllib.error.HTTPError as error:
             text = error.read().decode(errors="replace")
             if error.code != 409:
-                raise DevstackError(f"Connect refused the connector {name}", cause=text[:1000]) from None
+                raise DevstackError(f"Connect rejected connector {name}", cause=text[:1000]) from None
             refusals.append(text)
             return False
         return True
 
-    wait_until(accepted, f"Connect took the connector {name}", seconds=60, every_seconds=0.5)
+    wait_until(accepted, f"Connect accepted connector {name}", seconds=60, every_seconds=0.5)
 
 
 def _runs(stack: Stack, name: str) -> bool:

@@ -47,13 +47,16 @@ class StackSpec:
     def __post_init__(self) -> None:
         """Reject invalid counts."""
         if not 1 <= self.brokers <= 9:
-            raise UsageError(f"a stack has 1 to 9 brokers, not {self.brokers}", hint="--brokers 3")
+            raise UsageError(f"invalid value {self.brokers} for --brokers: expected 1 to 9", hint="pass --brokers 3")
         if not 0 <= self.workers <= 9:
-            raise UsageError(f"a stack has 0 to 9 workers, not {self.workers}", hint="--workers 2")
+            raise UsageError(f"invalid value {self.workers} for --workers: expected 0 to 9", hint="pass --workers 2")
         if self.proxied_worker and self.workers < 1:
-            raise UsageError("a stack without workers has no proxied worker", hint="--workers 2 --proxied-worker")
+            raise UsageError("--proxied-worker needs at least one worker", hint="pass --workers 2 --proxied-worker")
         if not 1 <= self.spark_workers <= 9:
-            raise UsageError(f"Spark has 1 to 9 workers, not {self.spark_workers}", hint="--spark-workers 2")
+            raise UsageError(
+                f"invalid value {self.spark_workers} for --spark-workers: expected 1 to 9",
+                hint="pass --spark-workers 2",
+            )
 
     @property
     def has_proxies(self) -> bool:
@@ -199,7 +202,7 @@ class Stack:
             if entry.name == name:
                 return entry
         known = ", ".join(entry.name for entry in self.servers)
-        raise DevstackError(f"the stack has no server {name!r}", hint=f"its servers: {known}")
+        raise DevstackError(f"the stack has no server {name!r}", hint=f"use one of: {known}")
 
 
 def write_stack(stack: Stack, path: Path) -> None:
@@ -219,12 +222,15 @@ def read_stack(path: Path) -> Stack:
         body: dict[str, Any] = json.loads(path.read_text())
     except FileNotFoundError:
         raise DevstackError(
-            f"no stack file at {path}", hint="start one: python -m seamark.devstack up --postgres --s3"
+            f"no stack file at {path}", hint="start a stack: python -m seamark.devstack up --postgres --s3"
         ) from None
     except ValueError as error:
         raise DevstackError(f"{path} is not a stack file", cause=str(error)) from None
     if body.pop("format_version", None) != FORMAT_VERSION:
-        raise DevstackError(f"{path} was written by another version of seamark", hint="down it with that version")
+        raise DevstackError(
+            f"{path} was written by another version of seamark",
+            hint="stop it with that version: python -m seamark.devstack down",
+        )
     return Stack(
         **body
         | {

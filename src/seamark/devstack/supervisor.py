@@ -84,13 +84,14 @@ class Supervisor:
         running = self._running[name]
         if running.exit_code is not None:
             raise DevstackError(
-                f"{name} ended with {running.exit_code} while it was starting", cause=running.log_tail()
+                f"{name} ended with exit code {running.exit_code} during its start", cause=running.log_tail()
             )
         if running.server.is_ready(running):
             return True
         if time.monotonic() - since > running.server.ready_seconds:
             raise DevstackError(
-                f"waited {running.server.ready_seconds:.0f} s until {name} was ready", cause=running.log_tail()
+                f"timed out after {running.server.ready_seconds:.0f} s of waiting until {name} was ready",
+                cause=running.log_tail(),
             )
         return False
 
@@ -100,7 +101,7 @@ class Supervisor:
             return {"ok": True}
         running = self._running.get(name)
         if running is None:
-            return {"ok": False, "error": f"no server {name!r}; there are: {', '.join(self._running)}"}
+            return {"ok": False, "error": f"no server {name!r}; the servers are: {', '.join(self._running)}"}
         try:
             pid = self._act(command, running)
         except SeamarkError as error:
@@ -124,7 +125,7 @@ class Supervisor:
             "cont": (signal.SIGCONT, "running"),
         }[command]
         if running.exit_code is not None:
-            raise DevstackError(f"{name} does not run: it ended with {running.exit_code}")
+            raise DevstackError(f"{name} is not running: it ended with exit code {running.exit_code}")
         running.send(number)
         # The kernel acts on the signal slightly later; the caller must be able to rely on the new state.
         wait_until(lambda: state_of(running.pid) == state, f"{name} was {state}", seconds=10, every_seconds=0.02)

@@ -134,11 +134,11 @@ def run_check(check: Check, evidence: Evidence) -> tuple[Finding, ...]:
                 Severity.WARNING,
                 subject=subject,
                 message=f"not examined: the check itself failed with {type(error).__name__}",
-                fix="please report this as a fault of seamark",
+                fix="report this as a bug of seamark",
             ),
         )
     if not findings:
-        return (Finding(check.name, Severity.OK, subject=subject, message="nothing to look at"),)
+        return (Finding(check.name, Severity.OK, subject=subject, message="nothing to check"),)
     return findings
 
 
@@ -228,7 +228,7 @@ def _read_cluster(clusters: Clusters, name: str) -> ClusterEvidence:
     up = [worker.url for worker in workers if worker.is_up]
     if not up:
         silence = UnreachableError(
-            f"no worker of Connect cluster {name} answers",
+            f"no worker of Connect cluster {name} responds",
             cause="; ".join(f"{worker.url}: {worker.error}" for worker in workers),
             hint="see connect.reachable",
         )

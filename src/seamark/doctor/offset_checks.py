@@ -28,7 +28,14 @@ if TYPE_CHECKING:
 
 _RECORDS, _HISTORY = "offsets.records", "offsets.history"
 # What a task or REST reads wrongly; the other anomalies are harmless.
-_BAD = frozenset({OffsetAnomaly.VARIANTS, OffsetAnomaly.STRAY, OffsetAnomaly.MASKED, OffsetAnomaly.OPEN_TRANSACTION})
+_BAD = frozenset(
+    {
+        OffsetAnomaly.DUPLICATE_ENCODING,
+        OffsetAnomaly.MISPLACED,
+        OffsetAnomaly.HIDDEN_BY_TOMBSTONE,
+        OffsetAnomaly.OPEN_TRANSACTION,
+    }
+)
 _SHOWN = 3
 _DAY_MS = 24 * 3600 * 1000
 _LAG = "min.compaction.lag.ms"
@@ -75,8 +82,8 @@ def examine_records(evidence: Evidence) -> Iterator[Finding]:
         if isinstance(found, SeamarkError):
             yield build_unexamined(_RECORDS, subject=cluster.name, error=found)
         elif found is not None and found.reading is None:
-            words = f"not examined: the topic may hold {render_count(found.most, 'record')}"
-            fix = "seamark offsets export --all names what is odd, in some minutes"
+            words = f"not examined: the topic may have {render_count(found.most, 'record')}"
+            fix = "run seamark offsets export --all, which reports anomalies and takes some minutes"
             yield Finding(_RECORDS, Severity.INFO, _topic_of(cluster), words, fix)
         elif found is not None and found.reading is not None:
             yield from _describe_anomalies(cluster, found.reading.findings, keys=len(found.reading.offsets))
@@ -95,10 +102,10 @@ def _describe_anomalies(
             Severity.WARNING if anomaly in _BAD else Severity.INFO,
             _topic_of(cluster),
             f"{anomaly.value} ({render_count(count, 'time')}: {shown}): {first}",
-            "seamark offsets show OWNER --raw shows the records; docs/offsets.md says what each name means",
+            "list the records with seamark offsets show OWNER --raw; docs/offsets.md explains each finding",
         )
     if not counts:
-        words = f"{render_count(keys, 'offset')}, each under one key, where its task looks for it"
+        words = f"{render_count(keys, 'offset')}, each with one key on the correct partition"
         yield Finding(_RECORDS, Severity.OK, _topic_of(cluster), words)
 
 
@@ -120,19 +127,19 @@ def _price(topic: TopicStatus, found: OffsetsEvidence) -> Finding:
     kept = (
         f"{_LAG} keeps every write of the last {render_duration(held / 1000)}"
         if held
-        else f"{_LAG} is 0: former positions are kept only until compaction comes by"
+        else f"{_LAG} is 0: previous offsets are kept only until the next compaction"
     )
     cost = (
         f"{render_count(found.written_per_day, 'write')} in the last day; {_DAYS} days of them would be up to "
-        f"{render_count(round(records), 'record')}, which every worker reads at its start, in about "
+        f"{render_count(round(records), 'record')}, which every worker reads on startup, in about "
         f"{render_duration(max(1.0, seconds))}"
     )
     if seconds > _MOST_SECONDS:
-        fix = "leave it: seamark offsets export --all every night keeps positions without that price"
+        fix = "keep it, and run seamark offsets export --all every night, which stores offsets without that cost"
         return Finding(_HISTORY, Severity.WARNING if held else Severity.INFO, topic.name, f"{kept}; {cost}", fix)
     if held:
         return Finding(_HISTORY, Severity.OK, topic.name, f"{kept}; {cost}")
-    fix = f"seamark topics alter {topic.name} --set {_LAG}={_DAYS * _DAY_MS} keeps them for {_DAYS} days"
+    fix = f"to keep them for {_DAYS} days: seamark topics update {topic.name} --config {_LAG}={_DAYS * _DAY_MS}"
     return Finding(_HISTORY, Severity.INFO, topic.name, f"{kept}; {cost}", fix)
 
 

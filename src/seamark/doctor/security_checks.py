@@ -43,11 +43,13 @@ def examine_acls(evidence: Evidence) -> Iterator[Finding]:
         yield build_unexamined(_ACLS, subject=evidence.context.name, error=evidence.kafka)
         return
     faults = (
-        *_compare(evidence.kafka.operations, CLUSTER_NEED, target="the cluster"),
+        *_compare(evidence.kafka.operations, CLUSTER_NEED, target="the Kafka cluster"),
         *_examine_topics(evidence),
         *_examine_groups(evidence),
     )
-    words = "every operation that seamark needs is allowed on the cluster, the internal topics and the sinks' groups"
+    words = (
+        "every operation that seamark needs is allowed on the Kafka cluster, the internal topics and the sinks' groups"
+    )
     yield from or_ok(faults, _ACLS, evidence.context.name, words)
 
 
@@ -84,7 +86,7 @@ def _compare(allowed: frozenset[str], need: NeededOperations, *, target: str) ->
     for_change = [operation for operation in need.to_change if operation not in allowed]
     if for_change:
         words = f"not allowed: {', '.join(for_change)}; needed only to change offsets"
-        fix = f"grant {', '.join(for_change)} on {target} to whoever shall change offsets"
+        fix = f"grant {', '.join(for_change)} on {target} to the principals that change offsets"
         yield Finding(_ACLS, Severity.INFO, target, words, fix)
 
 
@@ -96,7 +98,7 @@ _SECRETS = "context.secrets"
 
 def examine_secrets(evidence: Evidence) -> tuple[Finding, ...]:
     """Check context.secrets: no password is in a file, and none is sent in clear text."""
-    words = "no secret stands in the contexts file, and none is sent in clear"
+    words = "no secret in plain text in the contexts file, and none is sent unencrypted"
     return or_ok(_find_exposed(evidence), _SECRETS, evidence.context.name, words)
 
 
@@ -104,15 +106,15 @@ def _find_exposed(evidence: Evidence) -> Iterator[Finding]:
     for setting in evidence.context.settings():
         note = f"; {setting.note}" if setting.note else ""
         if setting.is_literal:
-            words = f"written in clear in {setting.origin}{note}"
-            fix = "write secret://env/NAME or secret://file/PATH#KEY in its place"
+            words = f"plain text in {setting.origin}{note}"
+            fix = "replace it with secret://env/NAME or secret://file/PATH#KEY"
             yield Finding(_SECRETS, Severity.WARNING, setting.key, words, fix)
         elif note:
             yield Finding(_SECRETS, Severity.WARNING, setting.key, setting.note, "chmod 600 that file")
     for cluster in evidence.clusters:
         for url in cluster.settings.urls:
             if cluster.settings.password is not None and _is_plain(url) and not is_loopback(url):
-                words = "user and password are sent over plain http, readable on the way"
+                words = "user and password are sent over plain http, unencrypted"
                 yield Finding(_SECRETS, Severity.WARNING, f"{cluster.name} {url}", words, "use https")
 
 
@@ -122,18 +124,18 @@ _REST = "connect.security"
 def examine_rest(evidence: Evidence) -> Iterator[Finding]:
     """Check connect.security: the REST API is reached over TLS, with a verified server."""
     for cluster in evidence.clusters:
-        yield from or_ok(_find_unsafe_rest(cluster), _REST, cluster.name, "https, or not beyond this machine")
+        yield from or_ok(_find_unsafe_rest(cluster), _REST, cluster.name, "https, or only on this machine")
 
 
 def _find_unsafe_rest(cluster: ClusterEvidence) -> Iterator[Finding]:
     for url in cluster.settings.urls:
         if _is_plain(url) and not is_loopback(url):
-            words = "plain http: configs, with the secrets in them, can be read on the way"
+            words = "plain http: configs and the secrets in them are sent unencrypted"
             fix = "set listeners=https://… on the worker, and use https here"
             yield Finding(_REST, Severity.INFO, f"{cluster.name} {url}", words, fix)
     if not cluster.settings.verify:
-        words = "certificates are not verified: anybody can pass for a worker"
-        fix = f"name the certificate authority in connect.{cluster.name}.ca_file and remove verify: false"
+        words = "certificates are not verified: another server can impersonate a worker"
+        fix = f"set connect.{cluster.name}.ca_file to the certificate authority, and remove tls_verify: false"
         yield Finding(_REST, Severity.WARNING, cluster.name, words, fix)
 
 
@@ -161,18 +163,18 @@ def _find_plain(subject: str, protocol: str, told: Mapping[str, str], *, is_loca
     mechanism = (told.get("kafka.sasl.mechanism") or told.get("kafka.sasl.mechanisms") or "").upper()
     if protocol == "SASL_PLAINTEXT":
         replay = " and, before Kafka 3.7.2, replayed (CVE-2024-56128)" if mechanism.startswith("SCRAM") else ""
-        words = f"{mechanism or 'the login'} without TLS can be read on the way{replay}"
+        words = f"{mechanism or 'the login'} without TLS can be read in transit{replay}"
         yield Finding(_KAFKA, Severity.WARNING, subject, words, "use security.protocol=SASL_SSL")
     elif protocol == "PLAINTEXT" and not is_local:
-        words = "the way to the brokers is not encrypted, and nobody has to log in"
+        words = "the connection to the brokers is not encrypted, and clients don't authenticate"
         yield Finding(_KAFKA, Severity.INFO, subject, words, "use security.protocol=SSL or SASL_SSL")
 
 
 def _find_unverified(subject: str, told: Mapping[str, str]) -> Iterator[Finding]:
     unverified = [key for key, good in _VERIFICATION.items() if told.get(f"kafka.{key}", good).lower() != good]
     for key in unverified:
-        words = f"{key}={told[f'kafka.{key}']}: anybody can pass for a broker"
-        fix = f"remove {key}, and name the certificate authority in ssl.ca.location"
+        words = f"{key}={told[f'kafka.{key}']}: another server can impersonate a broker"
+        fix = f"remove {key}, and set ssl.ca.location to the certificate authority"
         yield Finding(_KAFKA, Severity.WARNING, subject, words, fix)
 
 

@@ -50,7 +50,7 @@ def register_check(check: Check) -> None:
         ValueError: Another check has that name.
     """
     if any(known.name == check.name for known in list_checks()):
-        raise ValueError(f"two checks are called {check.name!r}")
+        raise ValueError(f"duplicate check {check.name!r}")
     _ADDED[check.name] = check
 
 

@@ -27,13 +27,17 @@ def examine_groups(evidence: Evidence) -> Iterator[Finding]:
         group = cluster.settings.consumer_group_id
         if group:
             words = (
-                f"the workers set consumer.group.id={group}: all sinks are one group, and forgetting one forgets all"
+                f"the workers set consumer.group.id={group}: all sinks share one group, and resetting the offsets "
+                "of one resets all"
             )
-            fix = "give each sink its offsets under connect-NAME, then remove consumer.group.id from the worker config"
+            fix = (
+                "copy the offsets of each sink to its group connect-NAME, then remove consumer.group.id from the "
+                "worker config"
+            )
             yield Finding(_GROUPS, Severity.ERROR, cluster.name, words, fix)
         elif cluster.settings.worker_config is None:
-            words = "whether the workers set consumer.group.id is not known: Connect's REST API does not tell it"
-            fix = f"name worker_config in connect.{cluster.name}"
+            words = "unknown whether the workers set consumer.group.id: Connect's REST API does not return it"
+            fix = f"set connect.{cluster.name}.worker_config"
             yield Finding(_GROUPS, Severity.INFO, cluster.name, words, fix)
         if isinstance(cluster.connectors, SeamarkError):
             yield build_unexamined(_GROUPS, subject=cluster.name, error=cluster.connectors)
@@ -41,7 +45,7 @@ def examine_groups(evidence: Evidence) -> Iterator[Finding]:
     yield from shared
     sinks = sum(len(cluster.sinks) for cluster in evidence.clusters)
     if not shared and sinks and not any(cluster.settings.consumer_group_id for cluster in evidence.clusters):
-        yield Finding(_GROUPS, Severity.OK, evidence.context.name, f"{sinks} sinks, each with a group of its own")
+        yield Finding(_GROUPS, Severity.OK, evidence.context.name, f"{sinks} sinks, each with its own group")
 
 
 def _find_shared_groups(evidence: Evidence) -> Iterator[Finding]:
@@ -57,8 +61,8 @@ def _find_shared_groups(evidence: Evidence) -> Iterator[Finding]:
                 users[kafka, group].append(sink.owner)
     for (_, group), sinks in users.items():
         if len(sinks) > 1:
-            words = f"{', '.join(sinks)} are in one group: each gets only a part of the records"
-            fix = "give all but one another consumer.override.group.id, or another name"
+            words = f"{', '.join(sinks)} share one group: each gets only a part of the records"
+            fix = "set another consumer.override.group.id or another name for all but one"
             yield Finding(_GROUPS, Severity.ERROR, group, words, fix)
 
 
@@ -97,15 +101,15 @@ def _find_unknown(cluster: ClusterEvidence) -> Iterator[Finding]:
             _TOPICS,
             Severity.INFO,
             cluster.name,
-            f"the {' and '.join(unknown)} topic is not known: Connect's REST API does not tell it",
-            f"name worker_config in connect.{cluster.name}, or set {keys}",
+            f"the {' and '.join(unknown)} topic is unknown: Connect's REST API does not return it",
+            f"set worker_config in connect.{cluster.name}, or {keys}",
         )
 
 
 def _examine_topic(evidence: Evidence, *, subject: str, kind: str, topic: str) -> Iterator[Finding]:
     if evidence.kafka is None:
         yield Finding(
-            _TOPICS, Severity.INFO, subject, "not examined: the context names no brokers", "see kafka.reachable"
+            _TOPICS, Severity.INFO, subject, "not examined: the context has no brokers", "see kafka.reachable"
         )
         return
     if isinstance(evidence.kafka, SeamarkError):
@@ -113,8 +117,8 @@ def _examine_topic(evidence: Evidence, *, subject: str, kind: str, topic: str) -
         return
     found = evidence.topics.get(topic)
     if found is None or isinstance(found, NotFoundError):
-        words = f"the topic does not exist, so Connect has nowhere to keep its {kind}"
-        fix = f"correct {kind}_topic in the context; it must be what the workers have as {_WORKER_KEYS[kind]}"
+        words = f"the topic does not exist, so Connect can't store its {kind}"
+        fix = f"correct {kind}_topic in the context; it must be the {_WORKER_KEYS[kind]} of the workers"
         yield Finding(_TOPICS, Severity.ERROR, subject, words, fix)
         return
     if isinstance(found, SeamarkError):
@@ -125,7 +129,7 @@ def _examine_topic(evidence: Evidence, *, subject: str, kind: str, topic: str) -
         *_examine_partitions(found, subject=subject, kind=kind),
         *_examine_copies(found, subject=subject, kafka=evidence.kafka),
     )
-    words = f"compacted, {len(found.partitions)} partitions, {found.replication_factor} copies"
+    words = f"compacted, {len(found.partitions)} partitions, replication factor {found.replication_factor}"
     yield from or_ok(faults, _TOPICS, subject, words)
 
 
@@ -136,7 +140,7 @@ def _examine_policy(topic: TopicStatus, *, subject: str) -> Iterator[Finding]:
         return
     policy = topic.config("cleanup.policy")
     if policy != "compact":
-        words = f"cleanup.policy is {policy or 'not told'}: what Connect keeps here gets lost; no worker starts on it"
+        words = f"cleanup.policy is {policy or 'unknown'} instead of compact: Connect loses data, and no worker starts"
         fix = f"kafka-configs.sh --alter --topic {topic.name} --add-config cleanup.policy=compact"
         yield Finding(_TOPICS, Severity.ERROR, subject, words, fix)
 
@@ -144,41 +148,41 @@ def _examine_policy(topic: TopicStatus, *, subject: str) -> Iterator[Finding]:
 def _examine_partitions(topic: TopicStatus, *, subject: str, kind: str) -> Iterator[Finding]:
     count = len(topic.partitions)
     if kind == "config" and count != 1:
-        words = f"the config topic has {count} partitions: configs lose their order, and workers refuse to start"
-        fix = "make a new config topic with exactly 1 partition, and create the connectors again on it"
+        words = f"the config topic has {count} partitions: configs have no order, and workers refuse to start"
+        fix = "create a new config topic with exactly 1 partition, and create the connectors again"
         yield Finding(_TOPICS, Severity.ERROR, subject, words, fix)
     leaderless = [str(partition.id) for partition in topic.partitions if partition.leader is None]
     if leaderless:
         words = f"no broker leads partition {', '.join(leaderless)}: it can be neither read nor written"
-        yield Finding(_TOPICS, Severity.ERROR, subject, words, "bring the brokers that hold it back")
+        yield Finding(_TOPICS, Severity.ERROR, subject, words, "restart the brokers of its replicas")
     elif topic.under_replicated:
         partitions = ", ".join(map(str, topic.under_replicated))
-        words = f"partition {partitions} misses a copy right now"
+        words = f"partition {partitions} is under-replicated"
         yield Finding(
-            _TOPICS, Severity.WARNING, subject, words, "bring the missing broker back, or wait until it caught up"
+            _TOPICS, Severity.WARNING, subject, words, "restart the missing broker, or wait until it has caught up"
         )
 
 
 def _examine_copies(topic: TopicStatus, *, subject: str, kafka: KafkaCluster) -> Iterator[Finding]:
     copies, wanted = topic.replication_factor, min(_WANTED_COPIES, len(kafka.brokers))
     if copies < wanted:
-        words = f"{copies} of {wanted} copies: one broker lost may be all positions lost"
+        words = f"{copies} of {wanted} replicas: the loss of one broker may lose all offsets"
         fix = f"kafka-reassign-partitions.sh: give every partition of {topic.name} {wanted} replicas"
         yield Finding(_TOPICS, Severity.WARNING, subject, words, fix)
     told = topic.config("min.insync.replicas")
     least = int(told) if told.isdecimal() else 0
     if least > copies:
         # 4.3.1 counts at most as many as there are replicas (seen); older brokers do not.
-        words = f"min.insync.replicas is {least} with {copies} copies: older brokers then refuse every write"
+        words = f"min.insync.replicas is {least} with {copies} replicas: older brokers reject every write"
         fix = f"set min.insync.replicas of {topic.name} to {max(1, copies - 1)}"
         yield Finding(_TOPICS, Severity.WARNING, subject, words, fix)
     elif least == copies > 1:
-        words = f"min.insync.replicas is {least} with {copies} copies: one broker down stops Connect"
+        words = f"min.insync.replicas is {least} with {copies} replicas: Connect stops if one broker is down"
         yield Finding(
             _TOPICS, Severity.WARNING, subject, words, f"set min.insync.replicas of {topic.name} to {copies - 1}"
         )
     elif least == 1 and copies >= _WANTED_COPIES:
-        words = "min.insync.replicas is 1: a write may stand on a single broker when it is acknowledged"
+        words = "min.insync.replicas is 1: an acknowledged write may be on a single broker only"
         yield Finding(_TOPICS, Severity.INFO, subject, words, f"set min.insync.replicas of {topic.name} to 2")
 
 
@@ -194,7 +198,7 @@ def _find_shared_topics(evidence: Evidence) -> Iterator[Finding]:
             # Offsets are stored by connector name, so sharing works until two names are equal.
             severity = Severity.WARNING if kind == "offsets" else Severity.ERROR
             words = f"the Connect clusters {', '.join(clusters)} share this {kind} topic"
-            fix = f"give each cluster its own {_WORKER_KEYS[kind]}"
+            fix = f"set another {_WORKER_KEYS[kind]} for each Connect cluster"
             yield Finding(_TOPICS, severity, topic, words, fix)
 
 
@@ -245,7 +249,7 @@ def examine_transactions(evidence: Evidence) -> Iterator[Finding]:
     young = [one for one in told if one.severity is Severity.INFO]
     yield from (one for one in told if one not in young[_SHOWN:])
     if len(young) > _SHOWN:
-        words = f"{len(young) - _SHOWN} more are open and as young: tasks at work"
+        words = f"{len(young) - _SHOWN} more transactions are open, all recent: tasks are running"
         yield Finding(_TRANSACTIONS, Severity.INFO, evidence.context.name, words)
     if not found.open:
         words = f"no transaction is open on {render_count(found.partitions, 'partition')} of internal topics"
@@ -255,11 +259,11 @@ def examine_transactions(evidence: Evidence) -> Iterator[Finding]:
 def _describe(found: OpenTransaction, now: float, address: str) -> Finding:
     place = f"{found.topic}-{found.partition}"
     seconds = None if found.since_ms is None else max(0.0, now - found.since_ms / 1000)
-    age = "for nobody knows how long" if seconds is None else f"for {render_duration(seconds)}"
+    age = "since an unknown time" if seconds is None else f"for {render_duration(seconds)}"
     name = f"transactional.id {found.transactional_id}, " if found.transactional_id else ""
     words = (
         f"a transaction is open {age}: {name}producer id {found.producer_id}, from offset {found.start_offset} on; "
-        "exactly-once tasks, REST and whoever else reads committed records wait behind it"
+        "exactly-once tasks, REST and other consumers with read_committed wait for its end"
     )
     abort = (
         f"kafka-transactions.sh --bootstrap-server {address} abort --topic {found.topic} "
@@ -270,8 +274,8 @@ def _describe(found: OpenTransaction, now: float, address: str) -> Finding:
     left = _find_left(found, now)
     wait = f"the brokers end it within {render_duration(left)} (transaction.timeout.ms)" if left is not None else ""
     if seconds is not None and seconds <= _OLD_SECONDS:
-        return Finding(_TRANSACTIONS, Severity.INFO, place, words, wait or "look again in a minute")
-    fix = f"end or restart its producer; {wait}; or, if it is gone for good: {abort}"
+        return Finding(_TRANSACTIONS, Severity.INFO, place, words, wait or "check again in a minute")
+    fix = f"stop or restart its producer; {wait}; or, if the producer is permanently down: {abort}"
     return Finding(_TRANSACTIONS, Severity.WARNING, place, words, fix)
 
 
@@ -279,11 +283,15 @@ def _describe_unknown(place: str, words: str, abort: str, *, is_old: bool) -> Fi
     """Describe a transaction that no coordinator reports: it hangs, or access to its transactional.id is denied."""
     if is_old:
         return Finding(
-            _TRANSACTIONS, Severity.ERROR, place, f"{words}; no coordinator has it: nothing ends it", f"end it: {abort}"
+            _TRANSACTIONS,
+            Severity.ERROR,
+            place,
+            f"{words}; no coordinator has it, so it never ends",
+            f"abort it: {abort}",
         )
-    words = f"{words}; no coordinator tells of it: nothing ends it, or you may not DESCRIBE its transactional.id"
+    words = f"{words}; no coordinator reports it: it never ends, or you may not DESCRIBE its transactional.id"
     return Finding(
-        _TRANSACTIONS, Severity.WARNING, place, words, f"look again in 20 min; if it is still there: {abort}"
+        _TRANSACTIONS, Severity.WARNING, place, words, f"check again in 20 min; if it is still open: {abort}"
     )
 
 

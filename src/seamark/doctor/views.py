@@ -15,7 +15,7 @@ _NOUNS = {
     Severity.ERROR: ("error", "errors"),
     Severity.WARNING: ("warning", "warnings"),
     Severity.INFO: ("remark", "remarks"),
-    Severity.OK: ("check fine", "checks fine"),
+    Severity.OK: ("check OK", "checks OK"),
 }
 
 LISTING: Listing[Finding] = Listing(
@@ -40,7 +40,7 @@ def build_findings_view(findings: Sequence[Finding], *, show_fine: bool = False)
         ordered,
         body=lambda: _build_body(ordered),
         lines=lambda screen: _build_lines(ordered, show_fine=show_fine or screen.wide),
-        empty="nothing was looked at",
+        empty="no checks",
     )
 
 

@@ -34,15 +34,15 @@ def examine_clocks(evidence: Evidence) -> Iterator[Finding]:
                     _CLOCK,
                     Severity.INFO,
                     subject,
-                    "not examined: no time came with its answer",
-                    "compare its clock by hand",
+                    "not examined: its answer has no Date header",
+                    "compare its clock manually",
                 )
                 continue
             words = f"its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine's"
             if abs(skew) > _HARMFUL_SECONDS:
-                yield Finding(_CLOCK, Severity.ERROR, subject, words, "synchronise both machines by NTP")
+                yield Finding(_CLOCK, Severity.ERROR, subject, words, "synchronize both machines with NTP")
             elif abs(skew) > _NOTICEABLE_SECONDS:
-                yield Finding(_CLOCK, Severity.WARNING, subject, words, "synchronise both machines by NTP")
+                yield Finding(_CLOCK, Severity.WARNING, subject, words, "synchronize both machines with NTP")
             else:
                 yield Finding(_CLOCK, Severity.OK, subject, "its clock agrees with this machine's")
 
@@ -62,7 +62,7 @@ def examine_plugins(evidence: Evidence) -> Iterator[Finding]:
                 yield build_unexamined(_PLUGINS, subject=f"{cluster.name} {url}", error=found)
         if not told:
             if not cluster.plugins:
-                words = "not examined: no worker answered"
+                words = "not examined: no worker responded"
                 yield Finding(_PLUGINS, Severity.WARNING, cluster.name, words, "see connect.reachable")
             continue
         faults = (*_find_missing(cluster, told), *_find_different(cluster.name, told), *_find_unrunnable(cluster, told))
@@ -88,7 +88,7 @@ def _find_missing(cluster: ClusterEvidence, told: Mapping[str, tuple[Plugin, ...
         severity = Severity.ERROR if users else Severity.WARNING
         words = f"{class_name} is missing on {', '.join(lacking)}"
         if users:
-            words += f"; {_name_some(users)} may land there and fail"
+            words += f"; {_name_some(users)} may be assigned to it and fail"
         yield Finding(_PLUGINS, severity, cluster.name, words, "install the plugin there and restart the worker")
 
 
@@ -117,7 +117,7 @@ def _find_unrunnable(cluster: ClusterEvidence, told: Mapping[str, tuple[Plugin, 
         if connector.plugin and not any(is_class_of(connector.plugin, class_name) for class_name in known):
             lost.setdefault(connector.plugin, []).append(connector.name)
     for class_name, users in sorted(lost.items()):
-        words = f"{class_name} is on no worker; {_name_some(users)} can't run"
+        words = f"{class_name} is missing on every worker; {_name_some(users)} can't run"
         yield Finding(_PLUGINS, Severity.ERROR, cluster.name, words, "install the plugin on every worker")
 
 
@@ -145,10 +145,12 @@ def examine_workers(evidence: Evidence) -> Iterator[Finding]:
         for worker in cluster.workers:
             subject = f"{cluster.name} {worker.url}"
             if worker.is_up:
-                yield Finding(check, Severity.OK, subject, f"answers, Connect {worker.version or 'of unknown version'}")
+                yield Finding(
+                    check, Severity.OK, subject, f"responds, Connect {worker.version or 'of unknown version'}"
+                )
             else:
-                fix = "start the worker, or correct its url in the context"
-                yield Finding(check, Severity.ERROR, subject, f"does not answer: {worker.error}", fix)
+                fix = "start the worker, or correct its URL in the context"
+                yield Finding(check, Severity.ERROR, subject, f"does not respond: {worker.error}", fix)
         yield from _find_strangers(check, cluster)
 
 
@@ -161,7 +163,7 @@ def examine_brokers(evidence: Evidence) -> Iterator[Finding]:
             check,
             Severity.INFO,
             subject,
-            "the context names no brokers: internal topics and ACLs can't be examined",
+            "the context has no brokers: internal topics and ACLs can't be examined",
             "add kafka: {bootstrap.servers: HOST:PORT} to the context",
         )
     elif isinstance(kafka, SeamarkError):
@@ -169,7 +171,7 @@ def examine_brokers(evidence: Evidence) -> Iterator[Finding]:
     else:
         brokers = ", ".join(f"{broker.id} at {broker.host}:{broker.port}" for broker in kafka.brokers)
         count = len(kafka.brokers)
-        words = f"{count} broker{'s' if count != 1 else ''} of cluster {kafka.cluster_id}: {brokers}"
+        words = f"{count} broker{'s' if count != 1 else ''} of Kafka cluster {kafka.cluster_id}: {brokers}"
         yield Finding(check, Severity.OK, subject, words)
 
 
@@ -181,7 +183,9 @@ def examine_same_cluster(evidence: Evidence) -> Iterator[Finding]:
         distinct = sorted(set(ids.values()))
         if len(distinct) > 1:
             words = ", ".join(f"{url} uses {found}" for url, found in ids.items())
-            fix = "these are workers of different clusters: give each its own entry in the context"
+            fix = (
+                "add each Connect cluster as its own entry to the context, because these are workers of different ones"
+            )
             yield Finding(
                 check, Severity.ERROR, cluster.name, f"the workers use different Kafka clusters: {words}", fix
             )
@@ -190,7 +194,7 @@ def examine_same_cluster(evidence: Evidence) -> Iterator[Finding]:
                 check,
                 Severity.WARNING,
                 cluster.name,
-                "not examined: no worker told its cluster",
+                "not examined: no worker returned its Kafka cluster",
                 "see connect.reachable",
             )
         elif isinstance(evidence.kafka, SeamarkError):
@@ -201,7 +205,7 @@ def examine_same_cluster(evidence: Evidence) -> Iterator[Finding]:
                 Severity.ERROR,
                 cluster.name,
                 f"the workers use Kafka cluster {distinct[0]}, the context's brokers are {evidence.kafka.cluster_id}",
-                "correct bootstrap.servers, or move this Connect cluster to the context of its own Kafka",
+                "correct bootstrap.servers, or move this Connect cluster to the context of its Kafka cluster",
             )
         else:
             yield Finding(check, Severity.OK, cluster.name, f"all workers use Kafka cluster {distinct[0]}")
@@ -221,8 +225,8 @@ def _find_strangers(check: str, cluster: ClusterEvidence) -> Iterator[Finding]:
             check,
             Severity.INFO,
             f"{cluster.name} {stranger}",
-            f"{by_task[stranger]} tasks run on this worker, which is no url of the context",
-            f"add its url to connect.{cluster.name}.urls, so that it is examined too",
+            f"{by_task[stranger]} tasks run on this worker, which is not in the context",
+            f"add its URL to connect.{cluster.name}.urls, so that it is examined too",
         )
 
 
@@ -283,7 +287,7 @@ def _describe(connector: Connector) -> str:
     if failed:
         return f"{len(failed)} of {len(status.tasks)} tasks FAILED{_first_line(failed[0].trace)}"
     if not status.tasks:
-        return f"{status.state} without a task: it moves no data"
+        return f"{status.state} without a task: it processes no data"
     return f"{status.state}, tasks {', '.join(sorted({task.state.value for task in status.tasks}))}"
 
 
@@ -293,7 +297,8 @@ def _find_fix(connector: Connector) -> str:
         # Seen on 4.3.1 where a broker died directly after a resume: no rebalance and no restart assigned the task
         # again.
         return (
-            f"if it stays so, a restart does not help: seamark connectors stop {connector.owner}, "
+            f"if this persists, stop and resume it, because a restart doesn't help: seamark connectors stop "
+            f"{connector.owner}, "
             f"then seamark connectors resume {connector.owner}"
         )
     return f"seamark connectors show {connector.owner}"
@@ -317,7 +322,7 @@ def examine_versions(evidence: Evidence) -> Iterator[Finding]:
             words = f"every worker runs {versions[0]}"
             yield from or_ok(_find_bad_versions(cluster.name, versions), _VERSIONS, cluster.name, words)
         else:
-            words = "not examined: no worker told its version"
+            words = "not examined: no worker returned its version"
             yield Finding(_VERSIONS, Severity.WARNING, cluster.name, words, "see connect.reachable")
 
 
@@ -325,18 +330,22 @@ def _find_bad_versions(cluster: str, versions: tuple[str, ...]) -> Iterator[Find
     if len(versions) > 1:
         words = f"the workers run different versions: {', '.join(versions)}"
         yield Finding(
-            _VERSIONS, Severity.WARNING, cluster, words, "finish the upgrade: bring every worker to the newest of these"
+            _VERSIONS,
+            Severity.WARNING,
+            cluster,
+            words,
+            "finish the upgrade: upgrade every worker to the newest of these versions",
         )
     unreadable = [version for version in versions if build_release(version) is None]
     if unreadable:
-        words = f"nothing is known of version {', '.join(unreadable)}"
-        yield Finding(_VERSIONS, Severity.INFO, cluster, words, "check by hand what this build can do")
+        words = f"unknown version {', '.join(unreadable)}"
+        yield Finding(_VERSIONS, Severity.INFO, cluster, words, "check the features of this build manually")
     can = build_capabilities(cluster, versions)
     if not can.has(Capability.STOP):
-        words = f"Connect {can.words} can neither stop a connector nor tell its offsets; both came with 3.5"
+        words = f"Connect {can.words} can neither stop connectors nor return offsets (since 3.5)"
         yield Finding(_VERSIONS, Severity.WARNING, cluster, words, "upgrade every worker to 3.6 or later")
     elif not can.has(Capability.WRITE_OFFSETS):
-        words = f"Connect {can.words} can tell offsets but not change them; that came with 3.6"
+        words = f"Connect {can.words} can return offsets but not change them (since 3.6)"
         yield Finding(_VERSIONS, Severity.WARNING, cluster, words, "upgrade every worker to 3.6 or later")
 
 
@@ -347,7 +356,7 @@ def examine_known_bad(evidence: Evidence) -> Iterator[Finding]:
         for version in _list_versions(cluster):
             release = build_release(version)
             if release is None or release.is_vendor_build:
-                words = f"{version} is not a release of Apache Kafka: which fixes are in it can't be told"
+                words = f"{version} is not a release of Apache Kafka: the fixes in it are unknown"
                 yield Finding(check, Severity.INFO, cluster.name, words, "ask its vendor for the CVEs it fixes")
                 continue
             advisories = find_worker_advisories(release.number)
@@ -357,7 +366,7 @@ def examine_known_bad(evidence: Evidence) -> Iterator[Finding]:
                     check, Severity.WARNING, cluster.name, f"{found.id} in Connect {version}: {found.words}", fix
                 )
             if not advisories:
-                yield Finding(check, Severity.OK, cluster.name, f"no published fault of Connect {version} is known")
+                yield Finding(check, Severity.OK, cluster.name, f"no known CVE in Connect {version}")
 
 
 def examine_known_bad_brokers(evidence: Evidence) -> Iterator[Finding]:
@@ -369,7 +378,7 @@ def examine_known_bad_brokers(evidence: Evidence) -> Iterator[Finding]:
         "kafka.known-bad",
         Severity.INFO,
         evidence.address or evidence.context.name,
-        f"brokers do not tell their version; published faults are {known}",
+        f"brokers do not report their version; known CVEs are {known}",
         "compare these with the version your brokers run",
     )
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from seamark.context import Context
 
 
-_AGAIN = "make the plan anew"
+_AGAIN = "create a new plan"
 
 
 def read_saved_plan(path: Path) -> Plan:
@@ -54,9 +54,9 @@ def refuse_hidden(plan: Plan) -> None:
     hidden = find_masked_keys(plan)
     if hidden:
         raise RefusedError(
-            "the plan does not hold the secrets it needs",
-            cause=f"left out when it was saved: {', '.join(hidden)}",
-            hint="make the plan anew and apply it at once, or write the values as secret:// references",
+            "the plan doesn't contain the secrets that it needs",
+            cause=f"omitted when it was saved: {', '.join(hidden)}",
+            hint="create a new plan and apply it at once, or write the values as secret:// references",
         )
 
 
@@ -65,8 +65,8 @@ def refuse_unexpected(plan: Plan, steps: Sequence[Step]) -> None:
     wanted = {aspect_of(step) for step in steps if is_expected(step)}
     if missing := sorted(wanted - {found.subject for found in plan.preconditions if found.kind == BEFORE}):
         raise RefusedError(
-            "the plan does not guard what it changes",
-            cause=f"no precondition for {', '.join(missing)}",
+            "the plan lacks preconditions for what it changes",
+            cause=f"no precondition for: {', '.join(missing)}",
             hint=f"{_AGAIN}: this one was edited",
         )
 

@@ -200,7 +200,7 @@ class LiveEnvironment:
     def copies(self) -> CutoverOperations:
         """Open the topic copies."""
         if self._open_copies is None:
-            raise RefusedError("nobody here can copy topics")
+            raise RefusedError("topics can't be copied in this environment")
         return self._open_copies()
 
     def registered(self) -> Mapping[str, Any]:
@@ -210,7 +210,7 @@ class LiveEnvironment:
     def read_identity(self, clusters: Collection[str]) -> Identity:
         """Return which Kafka cluster and which Connect clusters these are, as they report it now."""
         if self._read_identity is None:
-            raise RefusedError("can't tell which clusters these are")
+            raise RefusedError("can't determine the identity of the clusters")
         return self._read_identity(clusters)
 
     def worker_urls(self, cluster: str) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from seamark.offsets.exports import SourceLag
     from seamark.offsets.port import OffsetDependencies
     from seamark.offsets.stores.stores import OffsetStores, OpenScan
-    from seamark.pipelines.service import Landings
+    from seamark.pipelines.service import Pipelines
     from seamark.policy.permissions import Access
     from seamark.specs.load import SpecSource
     from seamark.specs.planner import SpecPlans
@@ -173,7 +173,7 @@ class Fleet:
 
     @property
     @permits(Permission.READ)
-    def imports(self) -> Imports:
+    def connect_offsets(self) -> Imports:
         """Return the API of `connect-offsets --import` for a one-worker context. It caches reads for one plan."""
         from seamark.kip199.plans import Imports  # noqa: PLC0415
 
@@ -230,12 +230,12 @@ class Fleet:
 
     @cached_property
     @permits(Permission.READ)
-    def landings(self) -> Landings:
+    def pipelines(self) -> Pipelines:
         """Return the API for pipelines: plan a run, run them on Spark, show their progress."""
-        from seamark.pipelines.service import Landings  # noqa: PLC0415
+        from seamark.pipelines.service import Pipelines  # noqa: PLC0415
         from seamark.specs.load import read_spec  # noqa: PLC0415
 
-        return Landings(
+        return Pipelines(
             self.context,
             kafka=self._world.kafka,
             read_registered=self._read_registered,
@@ -510,9 +510,9 @@ class Fleet:
     def _plans(self) -> ConnectorPlans:
         from seamark.connectors.plans import ConnectorPlans  # noqa: PLC0415
         from seamark.lifecycle.plans import Leftovers  # noqa: PLC0415
-        from seamark.offsets.read.export import FormerOffsets  # noqa: PLC0415
+        from seamark.offsets.read.export import ExistingOffsets  # noqa: PLC0415
 
-        former = FormerOffsets(self._clusters, stores=lambda: self._stores)
+        former = ExistingOffsets(self._clusters, stores=lambda: self._stores)
         return ConnectorPlans(
             self.context,
             clusters=self._clusters,

@@ -158,6 +158,6 @@ class Journal:
                 raise
             raise JournalError(
                 f"the journal is not set up: no topic {error.context['subject']}",
-                hint="seamark init makes the journal's topics",
+                hint="create the journal's topics: seamark init",
                 context=error.context,
             ) from error

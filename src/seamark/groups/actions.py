@@ -103,15 +103,15 @@ def require_quiet(status: GroupStatus | None, subject: str) -> None:
     """Refuse to change a group that has members, because their next commits would undo the change."""
     if status is not None and not status.is_quiet:
         raise RefusedError(
-            f"{subject} is in use; nothing was changed",
-            cause=f"it is {status.state} with {count_members(status.members)}",
-            hint="stop its members first; seamark groups show names them",
+            f"{subject} is in use; no changes were made",
+            cause=f"the group is {status.state} with {count_members(status.members)}",
+            hint="stop its members first; seamark groups show lists them",
         )
 
 
 # A commit is visible as soon as it is answered. A coordinator that moves to another broker takes a few seconds.
 _SETTLE_SECONDS = 15.0
-_ABSENT_AFTER = "group forgets its position"
+_ABSENT_AFTER = "committed offset deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class MoveGroup(GroupAction):
                 )
             )
         where = render_count(len(fields), "partition")
-        total = f"{render_count(again, 'record')} read again, {render_count(skipped, 'record')} skipped"
+        total = f"{render_count(again, 'record')} reprocessed, {render_count(skipped, 'record')} skipped"
         return Effect(ChangeKind.CHANGE, self.subject, f"move on {where}: {total}", tuple(fields))
 
     def intend(self, world: Environment) -> Intent:
@@ -239,15 +239,15 @@ class DeleteGroup(GroupAction):
         return {topic: dict.fromkeys(partitions) for topic, partitions in (intent.before or {}).items()}
 
     def describe(self) -> str:
-        return f"delete {self.subject} and all that it has committed"
+        return f"delete {self.subject} and its committed offsets"
 
     def find_rights(self) -> frozenset[Right]:
         return frozenset({Right("group", self.group, "DELETE")})
 
     def build_effect(self, seen: StepSeen) -> Effect:
         spots = _flatten(seen.intent.before)
-        words = f"delete: what it committed on {render_count(len(spots), 'partition')} goes"
-        return Effect(ChangeKind.DELETE, self.subject, words if spots else "delete: it has committed nothing")
+        words = f"delete with its committed offsets on {render_count(len(spots), 'partition')}"
+        return Effect(ChangeKind.DELETE, self.subject, words if spots else "delete; it has no committed offsets")
 
     def intend(self, world: Environment) -> Intent:
         return Intent(before=self._read_image(world), after=None)
@@ -285,7 +285,7 @@ def change_commits(kafka: BrokerPort, group: str, commits: Mapping[TopicPartitio
         if not kept or isinstance(error, UnknownOutcomeError):
             raise
         raise UnknownOutcomeError(
-            f"{build_group_owner(group)}: some offsets were set, others were not forgotten",
+            f"{build_group_owner(group)}: some offsets were set, but others were not deleted",
             cause=f"{error.message}: {error.cause}",
             hint=error.hint,
         ) from error
@@ -306,8 +306,8 @@ def _say_spot(old: int | None, new: int | None, *, back: int, ahead: int) -> str
     if new is None:
         return _ABSENT_AFTER
     if old is None:
-        return "nothing was committed"
-    return f"{render_count(back, 'record')} read again" if back else f"{render_count(ahead, 'record')} skipped"
+        return "no offset was committed"
+    return f"{render_count(back, 'record')} reprocessed" if back else f"{render_count(ahead, 'record')} skipped"
 
 
 def _flatten(image: Any) -> dict[tuple[str, int], int | None]:

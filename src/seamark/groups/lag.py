@@ -157,6 +157,8 @@ _NEAR_SHARE = 0.02
 # Delays that are less precise than this aren't reported.
 _ROUGH_SHARE = 0.25
 _EARLIEST_MS = 0
+# Every second round halves the time that is open: enough for a thousand years in ms.
+_MOST_EXACT_ROUNDS = 100
 
 
 @dataclass(slots=True)
@@ -192,6 +194,10 @@ class _Search:
         """Return whether the time is known with an error of at most that share of its age."""
         open_ms = self.high_ms - self.low_ms
         return self.is_found or open_ms <= max(_NEAR_MS, share * (now_ms - self.low_ms))
+
+    def halve(self) -> int:
+        """Return the middle of the time that is open."""
+        return min(max((self.low_ms + self.high_ms) // 2, self.low_ms + 1), self.high_ms - 1)
 
     def guess(self, number: int, now_ms: int) -> int:
         """Return the time to query next."""
@@ -230,6 +236,46 @@ def read_delays(
         for search in found
         if search.is_within(_ROUGH_SHARE, now_ms)
     }
+
+
+def read_record_times(
+    kafka: BrokersPort,
+    offsets: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    *,
+    now_ms: int,
+) -> dict[TopicPartition, int]:
+    """Return the record time at each offset in milliseconds, never later than it is.
+
+    At the end of the log it is the time of the newest record. A partition whose time can't be determined is missing.
+    """
+    behind = {spot: at for spot, at in offsets.items() if at < ends[spot]}
+    first = kafka.read_offsets_at(dict.fromkeys(behind, _EARLIEST_MS)).found if behind else {}
+    searches: dict[TopicPartition, _Search] = {}
+    for spot, stamp in first.items():
+        if stamp is not None and stamp.timestamp_ms is not None:
+            latest_ms = max(now_ms, stamp.timestamp_ms) + 1
+            searches[spot] = _Search(behind[spot], stamp.timestamp_ms, stamp.offset, latest_ms, ends[spot])
+            searches[spot].is_exact = behind[spot] <= stamp.offset
+    for number in range(_MOST_EXACT_ROUNDS):
+        asked = {
+            spot: one.halve() if number % 2 else one.guess(0, now_ms)
+            for spot, one in searches.items()
+            if not one.is_found
+        }
+        if not asked:
+            break
+        for spot, stamp in kafka.read_offsets_at(asked).require_complete(what="the record times").items():
+            searches[spot].take(asked[spot], stamp)
+    times = {spot: one.low_ms for spot, one in searches.items() if one.is_found}
+    if at_end := [spot for spot, at in offsets.items() if at >= ends[spot]]:
+        newest = kafka.read_log_offsets(at_end, at=OffsetSpec.NEWEST).found
+        times |= {
+            spot: stamp.timestamp_ms
+            for spot, stamp in newest.items()
+            if stamp is not None and stamp.timestamp_ms is not None
+        }
+    return times
 
 
 def _narrow(kafka: BrokersPort, searches: Mapping[TopicPartition, list[_Search]], *, now_ms: int) -> None:

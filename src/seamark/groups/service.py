@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,23 @@ from seamark.changes.planner import Planner
 from seamark.connect.clusters import Clusters
 from seamark.core.readings import Reading
 from seamark.core.refs import render_group
-from seamark.core.time import parse_duration
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
 from seamark.groups.actions import DeleteGroup, MoveGroup, build_positions
 from seamark.groups.lag import GroupEntry, GroupOwners, GroupReport, count_lag, pick_delays, read_delays, read_owners
-from seamark.groups.targets import Chosen, clamp, parse_topic, parse_where, read_export, read_spots, read_targets, shift
+from seamark.groups.targets import (
+    CURRENT,
+    Chosen,
+    clamp,
+    parse_length,
+    parse_topic,
+    parse_where,
+    read_back,
+    read_current,
+    read_export,
+    read_spots,
+    read_targets,
+    shift,
+)
 from seamark.kafka.groups import Committed, Group, GroupOffsets, GroupType, count_members
 from seamark.kafka.model import TopicPartition
 
@@ -39,7 +51,7 @@ class Groups:
         self._clock = clock
         self._planner = planner
 
-    def all(self) -> Reading[GroupEntry]:
+    def list(self) -> Reading[GroupEntry]:
         """Return every group, by name; groups of sinks with their connector. Share groups are listed, never changed."""
         listings = self._kafka.read_all_groups()
         owners = read_owners(self._clusters)
@@ -50,9 +62,9 @@ class Groups:
         )
         return Reading(entries, failures={**listings.failures, **owners.failures})
 
-    def one(self, name: str) -> GroupReport:
+    def get(self, name: str) -> GroupReport:
         """Return one group with its members, committed offsets and lag."""
-        self._refuse_share(name, doing="shown by its offsets")
+        self._refuse_share(name, doing="shown with offsets")
         group, committed = self._read(name), self._read_committed(name)
         if group.state == _NO_GROUP and not committed:
             raise _build_missing(name)
@@ -63,7 +75,9 @@ class Groups:
         delays = pick_delays(committed, read_delays(self._kafka, behind, ends, now_ms=now_ms) if behind else {})
         owners = read_owners(self._clusters)
         notes = [f"{topic}-{number}: {error.message}" for (topic, number), error in bounds.failures.items()]
-        notes += [f"whose group it is may not be known: {error.message}" for error in owners.failures.values()]
+        notes += [
+            f"the connector of the group may be missing here: {error.message}" for error in owners.failures.values()
+        ]
         return GroupReport(
             group, owners.find(name), offsets=committed, bounds=bounds.found, delays=delays, notes=tuple(notes)
         )
@@ -80,16 +94,16 @@ class Groups:
     ) -> PlannedChange:
         """Plan other committed offsets for a group. Exactly one of `to`, `back`, `shift` and `source` gives the target.
 
-        `to` is `earliest`, `latest`, an offset or a time; `back` is a duration before now; `shift` is a number of
-        records, forward or back; `source` is another group's name, or the Path of an export. `topics` are `TOPIC` or
-        `TOPIC:0,1`; without them the group is moved on all partitions with committed offsets. Offsets stay within the
-        log.
+        `to` is `earliest`, `latest`, `current`, an offset, a time, or `-1h` for one hour before now. `back` is a
+        duration of record time before the committed offset. `shift` is a number of records, ahead or back. `source` is
+        another group's name, or the Path of an export. `topics` are `TOPIC` or `TOPIC:0,1`; without them all committed
+        offsets are moved. Offsets stay within the log.
 
         Raises:
             RefusedError: the group has members, or it is a share group.
         """
         if sum(way is not None for way in (to, back, shift, source)) != 1:
-            raise UsageError(f"say in one way where group {name} shall stand", hint="one of to, back, shift, source")
+            raise UsageError("pass exactly one of --to, --back, --shift, --from-file, --from-group")
         chosen = [parse_topic(text) for text in topics]
         owners = self._prepare(name)
         committed = self._read_committed(name)
@@ -101,7 +115,7 @@ class Groups:
                 raise _build_missing(name)
             targets = self._find_targets(spots, committed, to=to, back=back, by=shift)
         step = MoveGroup(name, build_positions(sorted(targets), _build_commits(targets, committed)))
-        new = () if committed else (f"{render_group(name)} has committed nothing yet: it begins with these offsets",)
+        new = () if committed else (f"{render_group(name)} has no committed offsets yet: it starts from these",)
         return self._build(f"move {render_group(name)}", name, step, owners=owners, notes=new)
 
     def delete(self, name: str) -> PlannedChange:
@@ -110,7 +124,11 @@ class Groups:
         if self._read(name).state == _NO_GROUP and not self._read_committed(name):
             raise _build_missing(name)
         sink = owners.find(name)
-        notes = (f"when connector/{sink} runs next it begins where auto.offset.reset says (earliest)",) if sink else ()
+        notes = (
+            (f"the next start of connector/{sink} uses auto.offset.reset (earliest by default for sinks)",)
+            if sink
+            else ()
+        )
         return self._build(f"delete {render_group(name)}", name, DeleteGroup(name), owners=owners, notes=notes)
 
     def place(
@@ -120,7 +138,7 @@ class Groups:
         chosen = [parse_topic(text) for text in topics]
         wanted = {spot: at for spot, at in targets.items() if _is_chosen(spot, chosen)}
         if not wanted:
-            raise NotFoundError(f"there are no offsets for group {name} in this")
+            raise NotFoundError(f"the given offsets contain none for group {name}")
         owners = self._prepare(name)
         committed = self._read_committed(name)
         placed = clamp(self._kafka, {spot: at for spot, at in wanted.items() if at is not None})
@@ -149,18 +167,10 @@ class Groups:
         if by is not None:
             return shift(self._kafka, spots, committed, by)
         if back is not None:
-            return read_targets(self._kafka, spots, self._find_moment(back))
-        return read_targets(self._kafka, spots, parse_where(to if to is not None else ""))
-
-    def _find_moment(self, back: float | str | timedelta) -> datetime:
-        if isinstance(back, timedelta):
-            length = back
-        else:
-            try:
-                length = timedelta(seconds=parse_duration(back) if isinstance(back, str) else back)
-            except ValueError:
-                raise UsageError(f"{back!r} is not a length of time", hint="such as 90s, 1h or 2d") from None
-        return datetime.fromtimestamp(self._clock.now(), tz=UTC) - length
+            return read_back(self._kafka, spots, committed, seconds=parse_length(back), now=self._clock.now())
+        if to == CURRENT:
+            return read_current(self._kafka, spots, committed)
+        return read_targets(self._kafka, spots, parse_where(to if to is not None else "", now=self._clock.now()))
 
     def _read_source(self, name: str, source: str | Path, chosen: Sequence[Chosen]) -> dict[TopicPartition, int]:
         if isinstance(source, Path):
@@ -170,7 +180,9 @@ class Groups:
         wanted = {spot: at for spot, at in offsets.items() if _is_chosen(spot, chosen)}
         if not wanted:
             what = f"{source}" if isinstance(source, Path) else f"group {source}"
-            raise NotFoundError(f"{what} has no offsets for this", hint="seamark groups show GROUP shows what it has")
+            raise NotFoundError(
+                f"{what} has no offsets for these topic partitions", hint="list them with seamark groups show GROUP"
+            )
         return clamp(self._kafka, wanted)
 
     def _prepare(self, name: str) -> GroupOwners:
@@ -180,12 +192,12 @@ class Groups:
         group = self._read(name)
         if not group.is_quiet:
             sink = owners.find(name)
-            stop = f"seamark connectors stop {sink.replace(',', '')}" if sink else "stop them first"
+            stop = f"seamark connectors stop {sink.replace(',', '')}" if sink else "stop its members"
             raise RefusedError(
-                f"group {name} is in use; nothing was changed",
-                cause=f"it is {group.state} with {count_members(len(group.members))}"
+                f"group {name} is in use; no changes were made",
+                cause=f"the group is {group.state} with {count_members(len(group.members))}"
                 + (f"; it belongs to connector/{sink}" if sink else ""),
-                hint=f"what its members commit next would undo it: {stop}",
+                hint=f"{stop}, because the next commit of a member would overwrite the change",
                 context={"group": name},
             )
         return owners
@@ -196,8 +208,8 @@ class Groups:
             if found.name == name and found.type is GroupType.SHARE:
                 raise RefusedError(
                     f"{name} is a share group, which can't be {doing}",
-                    cause="it has no positions that one could compare or put back",
-                    hint="Kafka's own kafka-share-groups knows it",
+                    cause="a share group has no committed offsets to compare or restore",
+                    hint="use kafka-share-groups.sh",
                 )
 
     def _read(self, name: str) -> Group:
@@ -220,7 +232,7 @@ class Groups:
         self, title: str, name: str, step: Action, *, owners: GroupOwners, notes: tuple[str, ...] = ()
     ) -> PlannedChange:
         sink = owners.find(name)
-        whose = (f"it is the group of connector/{sink}",) if sink else ()
+        whose = (f"the group belongs to connector/{sink}",) if sink else ()
         unknown = tuple(_say_unknown(where, error) for where, error in owners.failures.items())
         return self._planner().plan(title, [step], notes=(*whose, *notes, *unknown))
 
@@ -241,11 +253,11 @@ def _build_commits(
 
 def _build_missing(name: str) -> NotFoundError:
     return NotFoundError(
-        f"there is no group {name}, and nothing is committed for it",
-        hint="seamark groups list shows all of them; a new one needs its topics: --topic",
+        f"group {name} does not exist and has no committed offsets",
+        hint="list groups with seamark groups list; for a new group, pass its topics with --topic",
         context={"group": name},
     )
 
 
 def _say_unknown(where: str, error: SeamarkError) -> str:
-    return f"whether it is a sink's group in {where} can't be told: {error.message}"
+    return f"can't determine whether it is the group of a sink in {where}: {error.message}"

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from seamark.core.offsets import OffsetMap
+from seamark.core.time import parse_duration
 from seamark.errors import NotFoundError, RefusedError, UsageError
+from seamark.groups.lag import read_record_times
 from seamark.kafka.api import BrokersPort
 from seamark.kafka.groups import Committed
 from seamark.kafka.model import OffsetSpec, TopicPartition
+from seamark.report.words import parse_number
 
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 
@@ -25,9 +29,11 @@ def build_partition(spot: TopicPartition) -> OffsetMap:
 # An export of a large group has a few thousand lines.
 _LARGEST_BYTES = 16 * 1024 * 1024
 _SHORT_ROW, _LONG_ROW = 3, 4
-_HOW = "lines of topic,partition,offset, as kafka-consumer-groups --export writes them"
+_HOW = "write lines of topic,partition,offset, as kafka-consumer-groups --export writes them"
 
 Where = OffsetSpec | int | datetime
+# The committed offset stays, within the log.
+CURRENT = "current"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +44,51 @@ class Chosen:
     partitions: tuple[int, ...] = ()
 
 
-def parse_where(text: str | int | datetime) -> Where:
-    """Parse `earliest`, `latest`, an offset, or an ISO 8601 time. Like in Kafka's tool, the default zone is UTC."""
+def parse_where(text: str | int | datetime, *, now: float | None = None, option: str = "--to") -> Where:
+    """Parse `earliest`, `latest`, an offset, a time in ISO 8601, or with `now` also `-1h` for one hour before now.
+
+    A time without a zone is UTC, as in Kafka's own tool. An offset may have commas between its digits.
+    """
     if isinstance(text, datetime):
         return text if text.tzinfo else text.replace(tzinfo=UTC)
     if isinstance(text, int):
         return text
     if text in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
         return OffsetSpec(text)
-    if text.isascii() and text.isdecimal():
-        return int(text)
+    if not text.startswith(("-", "+")):
+        with suppress(ValueError):
+            return parse_number(text)
+    if now is not None and (before := parse_before_now(text, now=now)) is not None:
+        return before
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        hint = "earliest, latest, an offset, or a time as 2026-11-14T12:00:00Z"
-        raise UsageError(f"{text!r} is no place in a log", hint=hint) from None
+        expected = "earliest, latest, current, an offset, -1h" if now is not None else "earliest, latest, an offset"
+        raise UsageError(
+            f"invalid value {text!r} for {option}: expected {expected} or a time such as 2026-11-14T12:00:00Z"
+        ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def parse_before_now(text: str, *, now: float) -> datetime | None:
+    """Parse `-1h` as the time one hour before now; None for any other text."""
+    if not text.startswith("-") or text[1:].isdecimal():
+        return None
+    try:
+        seconds = parse_duration(text[1:])
+    except ValueError:
+        return None
+    return datetime.fromtimestamp(now, tz=UTC) - timedelta(seconds=seconds)
+
+
+def parse_length(back: float | str | timedelta) -> float:
+    """Return the seconds of a duration."""
+    if isinstance(back, timedelta):
+        return back.total_seconds()
+    try:
+        return parse_duration(back) if isinstance(back, str) else float(back)
+    except ValueError:
+        raise UsageError(f"invalid duration {back!r}: expected 90s, 1h or 2d") from None
 
 
 def parse_topic(text: str) -> Chosen:
@@ -61,7 +96,7 @@ def parse_topic(text: str) -> Chosen:
     name, colon, numbers = text.partition(":")
     parts = [part.strip() for part in numbers.split(",")] if colon else []
     if not name or not all(part.isascii() and part.isdecimal() for part in parts):
-        raise UsageError(f"{text!r} names no topic", hint="TOPIC, or TOPIC:0,1,2 for some of its partitions")
+        raise UsageError(f"invalid value {text!r} for --topic: expected TOPIC or TOPIC:0,1,2")
     return Chosen(name, tuple(int(part) for part in parts))
 
 
@@ -96,6 +131,44 @@ def read_targets(kafka: BrokersPort, spots: Sequence[TopicPartition], where: Whe
     return {spot: bounds[spot].latest if (stamp := found[spot]) is None else stamp.offset for spot in spots}
 
 
+def read_current(
+    kafka: BrokersPort, spots: Sequence[TopicPartition], committed: Mapping[TopicPartition, Committed]
+) -> dict[TopicPartition, int]:
+    """Return the committed offsets, within the log. Refused where nothing is committed."""
+    return shift(kafka, spots, committed, 0)
+
+
+def read_back(
+    kafka: BrokersPort,
+    spots: Sequence[TopicPartition],
+    committed: Mapping[TopicPartition, Committed],
+    *,
+    seconds: float,
+    now: float,
+) -> dict[TopicPartition, int]:
+    """Return the offsets that are a duration of record time before the committed ones.
+
+    The time of a committed offset is never taken later than it is, so that the result is too early rather than too
+    late. At the end of the log it is the time of the newest record. A partition without records keeps its offset.
+
+    Raises:
+        RefusedError: nothing is committed on a partition, or the time of its records can't be determined.
+    """
+    current = read_current(kafka, spots, committed)
+    bounds = kafka.read_bounds(spots).require_complete(what="the bounds")
+    full = {spot: at for spot, at in current.items() if bounds[spot].latest > bounds[spot].earliest}
+    times = read_record_times(kafka, full, {spot: bounds[spot].latest for spot in full}, now_ms=round(now * 1000))
+    if unknown := [f"{topic}-{number}" for topic, number in full if (topic, number) not in times]:
+        raise RefusedError(
+            f"the record time at the offsets of {', '.join(unknown)} can't be determined",
+            hint="use --to TIME or --shift N",
+        )
+    wanted = {spot: round(at - seconds * 1000) for spot, at in times.items()}
+    found = kafka.read_offsets_at(wanted).require_complete(what="the offsets of that time")
+    back = {spot: current[spot] if (stamp := found[spot]) is None else stamp.offset for spot in wanted}
+    return {spot: min(at, back.get(spot, at)) for spot, at in current.items()}
+
+
 def shift(
     kafka: BrokersPort, spots: Sequence[TopicPartition], committed: Mapping[TopicPartition, Committed], by: int
 ) -> dict[TopicPartition, int]:
@@ -106,8 +179,8 @@ def shift(
     """
     if missing := [f"{topic}-{number}" for topic, number in spots if (topic, number) not in committed]:
         raise RefusedError(
-            f"nothing is committed on {', '.join(missing)}, so there is nothing to shift from",
-            hint="give those a place first: --to earliest|latest|OFFSET",
+            f"no offset is committed on {', '.join(missing)}, so there is no offset to start from",
+            hint="set their offsets first: --to earliest|latest|OFFSET",
         )
     return clamp(kafka, {spot: committed[spot].offset + by for spot in spots})
 
@@ -122,7 +195,7 @@ def read_export(path: Path, *, group: str) -> dict[TopicPartition, int]:
     """Read the offsets of an export: three columns, or four with the group first, filtered by this group."""
     try:
         if path.stat().st_size > _LARGEST_BYTES:
-            raise UsageError(f"{path} is too large for offsets", hint=_HOW)
+            raise UsageError(f"{path} is too large for a file of offsets", hint=_HOW)
         rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         cause = getattr(error, "strerror", None) or type(error).__name__
@@ -143,7 +216,7 @@ def read_export(path: Path, *, group: str) -> dict[TopicPartition, int]:
                 continue
         spot, offset = _parse_row(cells, place=f"{path}:{number}")
         if spot in found:
-            raise UsageError(f"{path}:{number} names {spot[0]}-{spot[1]} a second time")
+            raise UsageError(f"duplicate topic partition {spot[0]}-{spot[1]} at {path}:{number}")
         found[spot] = offset
     return found
 
@@ -159,5 +232,5 @@ def _find_columns(cells: Sequence[str]) -> list[int]:
 def _parse_row(cells: Sequence[str], *, place: str) -> tuple[TopicPartition, int]:
     numbers = cells[1:]
     if len(cells) != _SHORT_ROW or not all(cell.isascii() and cell.isdecimal() for cell in numbers):
-        raise UsageError(f"{place} is no offset", hint=_HOW)
+        raise UsageError(f"invalid offset at {place}", hint=_HOW)
     return (cells[0], int(numbers[0])), int(numbers[1])

@@ -42,7 +42,7 @@ def _build_worst(found: GroupLag) -> dict[str, Any] | None:
 
 def _render_worst(found: GroupLag) -> str:
     if found.worst is None:
-        return "nothing committed" if not found.lag else "not known"
+        return "no committed offsets" if not found.lag else "unknown"
     (topic, number), count = found.worst
     return f"{topic}-{number} {render_number(count)}" if count else "-"
 
@@ -87,12 +87,12 @@ POSITIONS: Listing[Row] = Listing(
     name=lambda row: f"{row[0][0]}-{row[0][1]}",
     columns=(
         Column("topic", "TOPIC", lambda row: row[0][0]),
-        Column("partition", "PARTITION", lambda row: row[0][1], right=True),
+        Column("partition", "PARTITION", lambda row: row[0][1], right=True, is_id=True),
         Column("offset", "OFFSET", lambda row: row[1].offset, right=True),
         Column("earliest", "EARLIEST", lambda row: row[2].earliest if row[2] else None, right=True),
         Column("latest", "LATEST", lambda row: row[2].latest if row[2] else None, right=True),
         Column("lag", "LAG", lambda row: row[3], text=lambda row: _number(row[3]), right=True),
-        Column("seconds", "BEHIND", lambda row: _seconds(row[4]), text=lambda row: _render_delay(row[4]), right=True),
+        Column("seconds", "DELAY", lambda row: _seconds(row[4]), text=lambda row: _render_delay(row[4]), right=True),
         Column("metadata", "METADATA", lambda row: row[1].metadata, wide=True),
     ),
 )
@@ -109,7 +109,7 @@ LAGS: Listing[GroupLag] = Listing(
         Column("lag", "LAG", lambda found: found.total, text=lambda found: _number(found.total), right=True),
         Column(
             "seconds",
-            "BEHIND",
+            "DELAY",
             lambda found: _seconds(found.delay),
             text=lambda found: _render_delay(found.delay),
             right=True,
@@ -131,7 +131,7 @@ def build_groups_view(reading: Reading[GroupEntry], rows: tuple[GroupEntry, ...]
 
 
 def build_group_view(report: GroupReport) -> View[Row]:
-    """Build the view of one group. Its rows are committed offsets, so that `groups move --from` can read the CSV."""
+    """Build the view of one group. Its rows are committed offsets: `groups move --from-file` can read the CSV."""
     rows = _build_rows(report)
     return View(
         POSITIONS,
@@ -139,7 +139,7 @@ def build_group_view(report: GroupReport) -> View[Row]:
         kind="Group",
         body=lambda: _build_body(report, rows),
         lines=lambda screen: _build_lines(report, rows, screen),
-        empty="nothing is committed",
+        empty="no committed offsets",
     )
 
 
@@ -177,9 +177,9 @@ def _build_body(report: GroupReport, rows: Sequence[Row]) -> dict[str, Any]:
 def _build_lines(report: GroupReport, rows: Sequence[Row], screen: Screen) -> list[Line]:
     group = report.group
     known = [lag for *_, lag, _ in rows if lag is not None]
-    behind = f" · {render_count(sum(known), 'record')} behind" if known else ""
-    whose = f" · of connector/{report.connector}" if report.connector else ""
-    head = f" · {group.state} · {group.type.value} · {render_count(len(group.members), 'member')}{behind}{whose}"
+    lag = f" · lag {render_count(sum(known), 'record')}" if known else ""
+    connector = f" · connector/{report.connector}" if report.connector else ""
+    head = f" · {group.state} · {group.type.value} · {render_count(len(group.members), 'member')}{lag}{connector}"
     return [
         line(Span(f"group {group.name}", Style.STRONG), head),
         *POSITIONS.build_lines(rows, screen, indent="  "),
@@ -196,12 +196,12 @@ def _build_lag_lines(
         trend: Column[GroupLag] = Column("trend", "TREND", lambda found: _render_trend(trends.get(found.name, ())))
         listing = Listing(LAGS.kind, LAGS.noun, LAGS.name, (*LAGS.columns, trend))
     lines = listing.build_lines(rows, screen)
-    total = f"{render_count(len(rows), 'group')}, {render_count(_sum(rows), 'record')} behind in total"
+    total = f"{render_count(len(rows), 'group')}, total lag {render_count(_sum(rows), 'record')}"
     waiting = [(found.delay.seconds, found) for found in rows if found.delay is not None and found.delay.seconds]
     if not waiting:
         return [*lines, line(total)]
     _, longest = max(waiting, key=lambda pair: pair[0])
-    return [*lines, line(f"{total}; the oldest waits for {longest.name}: {_render_delay(longest.delay)}")]
+    return [*lines, line(f"{total}; highest delay {_render_delay(longest.delay)} ({longest.name})")]
 
 
 def _render_trend(values: Sequence[int | None]) -> str:

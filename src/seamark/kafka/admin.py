@@ -51,7 +51,7 @@ class KafkaAdmin:
     ) -> None:
         if not config.get("bootstrap.servers"):
             raise MissingSettingError(
-                "the context names no brokers",
+                "the context has no brokers",
                 cause="kafka.bootstrap.servers is not set",
                 hint="add kafka: {bootstrap.servers: HOST:PORT} to the context",
             )
@@ -80,7 +80,7 @@ class KafkaAdmin:
         """The cluster, its brokers, and what this principal may do to it."""
         options = {"include_authorized_operations": True, "request_timeout": self._timeout_seconds}
         futures = {self._address: self._client.describe_cluster(**options)}
-        results, failures = self._settle(futures, action=f"ask the brokers at {self._address}", operation="DESCRIBE")
+        results, failures = self._settle(futures, action=f"query the brokers at {self._address}", operation="DESCRIBE")
         for error in failures.values():
             raise error
         return build_cluster(results[self._address])

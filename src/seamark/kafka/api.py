@@ -119,11 +119,11 @@ class SnapshotBrokers:
 
     def __getattr__(self, name: str) -> Any:
         # A snapshot that is acted on would be a fault of ours, not of the operator's.
-        raise AttributeError(f"a snapshot is for looking, and has no {name}")
+        raise AttributeError(f"a snapshot is read-only and has no {name}")
 
 
 def _build_missing_topic(name: str) -> SeamarkError:
-    return NotFoundError(f"there is no topic {name}", hint="seamark topics list shows all of them")
+    return NotFoundError(f"there is no topic {name}", hint="list the topics: seamark topics list")
 
 
 def _open_brokers(live: Ports, _snapshots: Ports) -> Callable[[], BrokerPort]:

@@ -88,7 +88,7 @@ class Brokers(BulkReadAdmin):
         except SeamarkError as error:
             items = tuple(found for found in reading.items if found.group not in marked)
             return Reading(items, failures={**reading.failures, **dict.fromkeys(marked, error)})
-        items = tuple(_mend_metadata(found, full.get(found.group, {})) for found in reading.items)
+        items = tuple(_restore_metadata(found, full.get(found.group, {})) for found in reading.items)
         return Reading(items, failures=reading.failures)
 
     def read_sizes(self, topics: Mapping[str, Sequence[int]]) -> Reading[TopicSize]:
@@ -187,7 +187,7 @@ class Brokers(BulkReadAdmin):
         if not spots:
             return
         errors = self._second.delete_group_offsets(group, spots)
-        self._check_parts(errors, count=len(spots), group=group, action="forget the offset of")
+        self._check_parts(errors, count=len(spots), group=group, action="delete the offset of")
 
     def delete_group(self, group: str) -> None:
         """Delete a group without members, with all its committed offsets."""
@@ -226,9 +226,9 @@ class Brokers(BulkReadAdmin):
         if len(failures) == count and all(is_known(error) for error in failures.values()):
             raise _build_refused(failures, group)
         raise UnknownOutcomeError(
-            f"the offsets of group {group} are changed in part",
+            f"only some offsets of group {group} were changed",
             cause="; ".join(f"{spot}: {error.cause}" for spot, error in failures.items()),
-            hint="look at them before you repeat it",
+            hint=f"check them before you try again: seamark groups show {group}",
             context={"subject": group},
         )
 
@@ -247,7 +247,7 @@ def _epoch(found: Committed) -> int:
     return -1 if found.leader_epoch is None else found.leader_epoch
 
 
-def _mend_metadata(found: GroupOffsets, full: Mapping[TopicPartition, Committed]) -> GroupOffsets:
+def _restore_metadata(found: GroupOffsets, full: Mapping[TopicPartition, Committed]) -> GroupOffsets:
     """The commits with their true metadata. One that has moved since is taken from the later answer."""
     offsets = {
         spot: full.get(spot, replace(held, metadata="")) if held.metadata else held

@@ -107,7 +107,7 @@ class LogOffsetsAdmin(KafkaAdmin):
 
 def _build_nowhere(spot: TopicPartition) -> SeamarkError:
     return UnreachableError(
-        f"could not read where {spot[0]}-{spot[1]} begins and ends just now",
+        f"could not read the first and last offset of {spot[0]}-{spot[1]}",
         cause="the brokers answered without an offset",
         hint="try again in a moment",
     )

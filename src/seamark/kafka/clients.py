@@ -33,7 +33,7 @@ def open_client(
 
     if not config.get("bootstrap.servers"):
         raise MissingSettingError(
-            "the context names no brokers",
+            "the context has no brokers",
             cause="kafka.bootstrap.servers is not set",
             hint="add kafka: {bootstrap.servers: HOST:PORT} to the context",
         )

@@ -53,13 +53,13 @@ _DENIED_RESOURCES = {
 # OpenSSL's words, and what to do about each; looked for in this order.
 _TLS_HINTS = {
     "certificate has expired": "renew the brokers' certificate",
-    "hostname mismatch": "use the host name that stands in the brokers' certificate in bootstrap.servers",
-    "ip address mismatch": "use the host name that stands in the brokers' certificate in bootstrap.servers",
-    "self-signed": "name the certificate authority in ssl.ca.location",
-    "self signed": "name the certificate authority in ssl.ca.location",
-    "unable to get local issuer": "name the certificate authority in ssl.ca.location",
-    "wrong version number": "the port does not speak TLS: check security.protocol and the port",
-    "certificate required": "the brokers ask for a client certificate: set ssl.keystore.location",
+    "hostname mismatch": "use the host name of the brokers' certificate in bootstrap.servers",
+    "ip address mismatch": "use the host name of the brokers' certificate in bootstrap.servers",
+    "self-signed": "set ssl.ca.location to the certificate authority",
+    "self signed": "set ssl.ca.location to the certificate authority",
+    "unable to get local issuer": "set ssl.ca.location to the certificate authority",
+    "wrong version number": "check security.protocol and the port, which doesn't use TLS",
+    "certificate required": "set ssl.keystore.location: the brokers require a client certificate",
 }
 
 IMMEDIATE = frozenset({*_AUTHENTICATION, "_SSL"})
@@ -85,7 +85,7 @@ def build_error(error: Any, *, action: str, subject: str, operation: str, last_e
         return AuthorizationError(f"not allowed to {action}", cause=cause, hint=hint, context=context)
     if name in _MISSING:
         return NotFoundError(
-            f"could not {action}: it does not exist", cause=cause, hint="check the name in the context", context=context
+            f"could not {action}: it does not exist", cause=cause, hint="check the name", context=context
         )
     if last_event is not None and name in _LATE | _UNREACHABLE and last_event.name() not in _LATE:
         return build_connection_error(last_event, action=action, subject=subject, was_late=name in _LATE)
@@ -112,7 +112,7 @@ def build_connection_error(error: Any, *, action: str, subject: str, was_late: b
     if name in _AUTHENTICATION:
         hint = "check sasl.mechanism, sasl.username and sasl.password of the context"
         return AuthenticationError(
-            f"could not {action}: the brokers do not accept the login", cause=cause, hint=hint, context=context
+            f"could not {action}: the brokers rejected the login", cause=cause, hint=hint, context=context
         )
     if name == "_SSL":
         return AuthenticationError(
@@ -125,7 +125,7 @@ def build_connection_error(error: Any, *, action: str, subject: str, was_late: b
         return DeadlineError(
             f"could not {action}: the brokers did not answer in time",
             cause=cause,
-            hint="check that the address is a Kafka listener and that security.protocol fits it",
+            hint="check that the address is a Kafka listener and that security.protocol matches it",
             context=context,
         )
     kind = DeadlineError if was_late else UnreachableError
@@ -141,7 +141,7 @@ def build_setting_error(text: str, config: Mapping[str, str]) -> InvalidSettingE
     return InvalidSettingError(
         "the Kafka settings of this context can't be used",
         cause=mask_text(text),
-        hint="see `seamark context show --origins` for where each setting comes from",
+        hint="show where each setting comes from: seamark context show --origins",
     )
 
 
@@ -159,35 +159,41 @@ def _tls_hint(cause: str) -> str:
 
 # The names are librdkafka's, which are not always Kafka's own.
 _REJECTED: dict[str, tuple[type[SeamarkError], str]] = {
-    "TOPIC_ALREADY_EXISTS": (AlreadyExistsError, "choose another name, or change the one that is there"),
-    "UNKNOWN_TOPIC_OR_PART": (NotFoundError, "seamark topics list shows what is there"),
-    "UNKNOWN_TOPIC_ID": (NotFoundError, "seamark topics list shows what is there"),
-    "GROUP_ID_NOT_FOUND": (NotFoundError, "seamark groups list shows what is there"),
-    "NON_EMPTY_GROUP": (RefusedError, "stop its members first; seamark groups show names them"),
+    "TOPIC_ALREADY_EXISTS": (AlreadyExistsError, "choose another name, or update the existing one"),
+    "UNKNOWN_TOPIC_OR_PART": (NotFoundError, "list the topics: seamark topics list"),
+    "UNKNOWN_TOPIC_ID": (NotFoundError, "list the topics: seamark topics list"),
+    "GROUP_ID_NOT_FOUND": (NotFoundError, "list the groups: seamark groups list"),
+    "NON_EMPTY_GROUP": (RefusedError, "stop its members first; to list them: seamark groups show"),
     # The coordinator accepts a commit from outside of a group only while the group has no members.
-    "UNKNOWN_MEMBER_ID": (RefusedError, "the group is in use: stop its members first; seamark groups show names them"),
-    "ILLEGAL_GENERATION": (RefusedError, "the group is in use: stop its members first"),
-    "STALE_MEMBER_EPOCH": (RefusedError, "the group is in use: stop its members first"),
-    "FENCED_MEMBER_EPOCH": (RefusedError, "the group is in use: stop its members first"),
-    "REBALANCE_IN_PROGRESS": (RefusedError, "the group is in use: stop its members first"),
-    "GROUP_SUBSCRIBED_TO_TOPIC": (RefusedError, "the group reads the topic: stop its members first"),
+    "UNKNOWN_MEMBER_ID": (RefusedError, "stop the members of the group first; to list them: seamark groups show"),
+    "ILLEGAL_GENERATION": (RefusedError, "stop the members of the group first"),
+    "STALE_MEMBER_EPOCH": (RefusedError, "stop the members of the group first"),
+    "FENCED_MEMBER_EPOCH": (RefusedError, "stop the members of the group first"),
+    "REBALANCE_IN_PROGRESS": (RefusedError, "stop the members of the group first"),
+    "GROUP_SUBSCRIBED_TO_TOPIC": (RefusedError, "stop the members of the group first: it consumes the topic"),
     "INVALID_GROUP_ID": (RejectedError, "check the name of the group"),
-    "OFFSET_METADATA_TOO_LARGE": (RejectedError, "the brokers' offset.metadata.max.bytes is smaller than the text"),
+    "OFFSET_METADATA_TOO_LARGE": (
+        RejectedError,
+        "shorten the metadata: it is longer than the brokers' offset.metadata.max.bytes",
+    ),
     "INVALID_COMMIT_OFFSET_SIZE": (RejectedError, "commit fewer partitions at once"),
-    "COORDINATOR_LOAD_IN_PROGRESS": (UnreachableError, "the coordinator has just started: try again in a moment"),
-    "TOPIC_EXCEPTION": (RejectedError, "a topic has letters, digits, dots, dashes and underscores, up to 249"),
-    "INVALID_PARTITIONS": (RejectedError, "partitions can only become more"),
-    "INVALID_REPLICATION_FACTOR": (RejectedError, "there are not so many brokers to hold copies"),
-    "INVALID_REPLICA_ASSIGNMENT": (RejectedError, "check the brokers that shall hold copies"),
+    "COORDINATOR_LOAD_IN_PROGRESS": (UnreachableError, "try again in a moment: the coordinator has just started"),
+    "TOPIC_EXCEPTION": (RejectedError, "use letters, digits, dots, dashes and underscores, at most 249"),
+    "INVALID_PARTITIONS": (RejectedError, "choose a higher number: Kafka can't remove partitions"),
+    "INVALID_REPLICATION_FACTOR": (RejectedError, "choose a lower replication factor: there are not enough brokers"),
+    "INVALID_REPLICA_ASSIGNMENT": (RejectedError, "check the brokers of the replicas"),
     "INVALID_CONFIG": (RejectedError, "check the keys and values of the config"),
     "INVALID_REQUEST": (RejectedError, "see the brokers' log for the reason"),
-    "POLICY_VIOLATION": (RejectedError, "the brokers' own policy says no: ask whoever runs them"),
-    "TOPIC_DELETION_DISABLED": (RejectedError, "delete.topic.enable is false on the brokers"),
-    "REASSIGNMENT_IN_PROGRESS": (RejectedError, "wait until its partitions are where they shall be"),
-    "THROTTLING_QUOTA_EXCEEDED": (RejectedError, "the brokers take no more such changes just now: try again later"),
-    "UNSUPPORTED_VERSION": (UnsupportedError, "the brokers are too old for it"),
-    "_UNSUPPORTED_FEATURE": (UnsupportedError, "the brokers are too old for it"),
-    "_INVALID_ARG": (RejectedError, "this is a fault of seamark: please report it"),
+    "POLICY_VIOLATION": (
+        RejectedError,
+        "request the change from the operators of the brokers, whose policy rejects it",
+    ),
+    "TOPIC_DELETION_DISABLED": (RejectedError, "set delete.topic.enable to true on the brokers"),
+    "REASSIGNMENT_IN_PROGRESS": (RejectedError, "wait until the reassignment of its partitions has finished"),
+    "THROTTLING_QUOTA_EXCEEDED": (RejectedError, "try again later: the brokers throttle such changes"),
+    "UNSUPPORTED_VERSION": (UnsupportedError, "upgrade the brokers: their version doesn't support this"),
+    "_UNSUPPORTED_FEATURE": (UnsupportedError, "upgrade the brokers: their version doesn't support this"),
+    "_INVALID_ARG": (RejectedError, "report this: it is a bug of seamark"),
 }
 _DENIED_ERRORS = frozenset(
     {"TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "SECURITY_DISABLED"}
@@ -197,7 +203,7 @@ _UNSENT = re.compile(r"(?:Failed while|Timed out) (?:initializing|constructing r
 # A request about a group goes to its coordinator, which the client looks up first. An error with this text is from the
 # lookup; the text of an error of the write itself differs.
 _NO_COORDINATOR = "worker coordinator request failed"
-_LOOK = "look at it before you repeat it"
+_LOOK = "check the state before you try again"
 
 
 def build_write_failure(

@@ -71,9 +71,9 @@ def build_untranslatable(key: str, *, hint: str = "") -> UnsupportedError:
     """The refusal for a setting that only librdkafka understands."""
     return UnsupportedError(
         f"kafka.{key} of the context can't be used for this call",
-        cause="sizes of topics, forgetting single offsets and share groups need a second Kafka client, "
-        "which does not know this setting",
-        hint=hint or "everything else works; leave it out to have these calls too",
+        cause="topic sizes, deletes of single offsets and share groups need a second Kafka client, "
+        "which doesn't support this setting",
+        hint=hint or "remove the setting to use these calls; all others work",
         context={"setting": f"kafka.{key}"},
     )
 
@@ -84,7 +84,7 @@ def _build_login(config: Mapping[str, str]) -> dict[str, Any]:
             raise build_untranslatable(key)
     mechanism = (config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "").strip().upper()
     if mechanism not in _LOGINS:
-        raise build_untranslatable("sasl.mechanism", hint=f"it knows {', '.join(sorted(_LOGINS))}")
+        raise build_untranslatable("sasl.mechanism", hint=f"it supports {', '.join(sorted(_LOGINS))}")
     return {
         "sasl_mechanism": mechanism,
         "sasl_plain_username": config.get("sasl.username", ""),
@@ -243,7 +243,7 @@ class KafkaPythonClient:
         self, group: str, spots: Collection[TopicPartition]
     ) -> dict[TopicPartition, KafkaPythonError]:
         """Forget commits of a group. Gives the errors of single partitions; what the whole met is raised."""
-        action = f"forget offsets of the group {group}"
+        action = f"delete offsets of the group {group}"
         with self._open(action) as client:
             wanted = [load("kafka.structs").TopicPartition(*spot) for spot in spots]
             return self._write(
@@ -309,7 +309,9 @@ class KafkaPythonClient:
     def _translate(self, failure: Exception, *, action: str) -> SeamarkError:
         error = KafkaPythonError(failure)
         if error.name() == "UNSUPPORTED_VERSION":
-            return UnsupportedError(f"could not {action}", cause=error.str(), hint="the brokers are too old for it")
+            return UnsupportedError(
+                f"could not {action}", cause=error.str(), hint="upgrade the brokers: their version doesn't support this"
+            )
         return build_error(error, action=action, subject=self._address, operation="DESCRIBE")
 
     def _translate_code(self, code: int, *, action: str) -> SeamarkError:

@@ -227,9 +227,10 @@ class PartitionLog:
         self._events.check_readable(self.topic)
         if self._clocks.now() > deadline:
             raise DeadlineError(
-                f"could not read the topic {self.topic} to its end: nothing came for {self._patience_seconds:g} s",
-                cause=f"offset {reached} of {end} was reached; a transaction that nobody ended holds back what follows",
-                hint="the brokers end such a transaction after some seconds: check that they all run, and try again",
+                f"could not read the topic {self.topic} to its end: no records arrived for "
+                f"{self._patience_seconds:g} s",
+                cause=f"offset {reached} of {end} was reached; an open transaction hides the records after it",
+                hint="check that all brokers run, and try again: they abort such a transaction after some seconds",
                 context={"subject": self.topic, "offset": str(reached), "end": str(end)},
             )
 

@@ -130,9 +130,9 @@ class PartitionReading(Generic[T]):
         if self.failures:
             named = {f"{topic}-{partition}": error for (topic, partition), error in self.failures.items()}
             raise PartialError(
-                f"{what} could not be read of {', '.join(named)}",
+                f"could not read {what} of {', '.join(named)}",
                 failures=named,
-                hint="seamark topics health says what is wrong there",
+                hint="find the problem: seamark topics health",
             )
         return self.found
 
@@ -140,7 +140,9 @@ class PartitionReading(Generic[T]):
 Headers = tuple[tuple[str, bytes | None], ...]
 """Headers in their order. A name may stand twice, and a value may be missing."""
 
-_PLACE = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d{1,9})@(?P<offset>\d{1,18})")
+_PLACE = re.compile(
+    r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d{1,9})@(?P<offset>\d{1,18}|\d{1,3}(?:,\d{3}){1,5})"
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -193,11 +195,11 @@ def measure(record: WholeRecord) -> RecordSize:
 
 
 def parse_place(text: str) -> RecordLocation:
-    """Read `topic-3@123`."""
+    """Read `topic-3@123`. The offset may have commas between its digits."""
     found = _PLACE.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"{text!r} is no place of a record", hint="write TOPIC-PARTITION@OFFSET, as in orders-3@123")
-    return RecordLocation(found["topic"], int(found["partition"]), int(found["offset"]))
+        raise UsageError(f"invalid record location {text!r}", hint="write TOPIC-PARTITION@OFFSET, as in orders-3@123")
+    return RecordLocation(found["topic"], int(found["partition"]), int(found["offset"].replace(",", "")))
 
 
 # Kafka's names for a config that is set on the topic itself, and for one that is set nowhere.

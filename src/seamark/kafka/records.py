@@ -259,7 +259,7 @@ class RecordReader:
         self._events.check_readable(topic)
         if time.monotonic() > deadline:
             raise DeadlineError(
-                f"could not read the topic {topic}: nothing came for {_ANSWER_SECONDS:g} s",
+                f"could not read the topic {topic}: no records arrived for {_ANSWER_SECONDS:g} s",
                 hint="check that the brokers run, and try again",
                 context={"subject": topic},
             )

@@ -116,8 +116,8 @@ class TopicScan:
     def build_late(self, left: Mapping[int, int]) -> DeadlineError:
         """The error for partitions from which nothing came."""
         return DeadlineError(
-            f"could not read the topic {self.topic} to its end: nothing came for {self._patience_seconds:g} s",
-            cause=f"{len(left)} partitions are not read to their end: {', '.join(str(number) for number in left)}",
+            f"could not read the topic {self.topic} to its end: no records arrived for {self._patience_seconds:g} s",
+            cause=f"{len(left)} partitions were not read to their end: {', '.join(str(number) for number in left)}",
             hint="check that all brokers run: seamark doctor",
             context={"subject": self.topic},
         )
@@ -226,7 +226,7 @@ def read_connector_names(config: Mapping[str, str], topic: str, *, scan: _Newest
         raise UnreachableError(
             f"can't read the config topic {topic} to its end",
             cause="an open transaction hides its last records",
-            hint="repeat the command when the transaction has ended",
+            hint="run the command again when the transaction has ended",
             context={"subject": topic},
         )
     return frozenset(

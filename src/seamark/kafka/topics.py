@@ -55,7 +55,7 @@ class TopicAdmin(KafkaAdmin):
             for spec in specs
         ]
         futures = self._client.create_topics(new, request_timeout=self._timeout_seconds)
-        made, failures = self._settle(futures, action="make the topic", operation="CREATE")
+        made, failures = self._settle(futures, action="create the topic", operation="CREATE")
         for error in failures.values():
             if error.context.get("kafka_error") != "TOPIC_ALREADY_EXISTS":
                 raise error
@@ -111,7 +111,7 @@ class TopicAdmin(KafkaAdmin):
                 raise last
             time.sleep(_POLL_SECONDS)
         raise DeadlineError(
-            f"the new topics {', '.join(names)} are not led by a broker after {self._timeout_seconds:g} s",
+            f"the new topics {', '.join(names)} have no leader after {self._timeout_seconds:g} s",
             cause=last.message if last else "",
             hint="check that the brokers run; then run the command again",
         )

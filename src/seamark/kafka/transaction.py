@@ -91,9 +91,9 @@ def write_records(
 def _build_late(written: int, count: int, topic: str) -> SeamarkError:
     kind = UnknownOutcomeError if written else DeadlineError
     return kind(
-        f"{written} of {count} records were written, and there was no time left for the next",
-        cause="the brokers are slow, or this process was stopped for a while",
-        hint="a context with a longer in_flight has more time",
+        f"{written} of {count} records were written; there was no time for the rest",
+        cause="the brokers are slow, or this process was suspended",
+        hint="set a longer in_flight_timeout in the context",
         context={"topic": topic},
     )
 
@@ -179,7 +179,7 @@ class TransactionalWriter:
 
     def take(self) -> None:
         """Take the transactional.id. Its earlier holder is fenced, and a transaction it left open is ended."""
-        action = f"take the transactional id {self.transactional_id}"
+        action = f"acquire the transactional ID {self.transactional_id}"
         self._call(action, partial(self._producer.init_transactions, self._write_seconds))
 
     def write(self, records: Sequence[Outgoing], *, deadline: float | None = None) -> None:
@@ -221,7 +221,7 @@ class TransactionalWriter:
         except BufferError as failure:
             return _Failure(KafkaError(KafkaError._QUEUE_FULL, str(failure)), is_known=True)  # noqa: SLF001
         if late:
-            words = f"{late} records were not taken by the brokers in time"
+            words = f"{late} records were not acknowledged by the brokers in time"
             return _Failure(KafkaError(KafkaError._MSG_TIMED_OUT, words), is_known=True)  # noqa: SLF001
         try:
             # Records that could not be delivered make this fail before anything is sent.
@@ -271,9 +271,9 @@ def build_write_error(error: Any, *, action: str, transactional_id: str, last_ev
     context = {"kafka_error": name, "transactional_id": transactional_id}
     if name in _FENCED:
         return FencedError(
-            f"the transactional id {transactional_id} has been taken by somebody else",
+            f"another process acquired the transactional ID {transactional_id}",
             cause=said,
-            hint="see who holds it now: seamark journal list --open",
+            hint="show its holder: seamark journal list --state open",
             context=context,
         )
     if name in _DENIED:
@@ -287,7 +287,7 @@ def build_write_error(error: Any, *, action: str, transactional_id: str, last_ev
         return JournalError(
             f"could not {action}",
             cause=said,
-            hint="set the clock of this machine: the brokers refuse records from the future",
+            hint="correct the clock of this machine: the brokers reject records with future timestamps",
             context=context,
         )
     more = f"; {mask_text(last_event.str())}" if last_event is not None else ""
@@ -313,7 +313,7 @@ def fence_producer(
         UnreachableError: it may still write.
         DeadlineError: the deadline of the request has passed; nothing was sent.
     """
-    timeout_seconds = limit_timeout(timeout_seconds, action=f"take the transactional id {transactional_id}")
+    timeout_seconds = limit_timeout(timeout_seconds, action=f"acquire the transactional ID {transactional_id}")
     writer = TransactionalWriter(
         config, transactional_id=transactional_id, write_seconds=timeout_seconds, build_producer=build_producer
     )
@@ -324,9 +324,9 @@ def fence_producer(
     except SeamarkError as error:
         # Not the journal's error, whose own transactions these are not: nothing was changed, and the holder may write.
         raise UnreachableError(
-            f"could not take the transactional id {transactional_id}: whoever holds it may still write",
+            f"could not acquire the transactional ID {transactional_id}: its holder may still write",
             cause=error.cause or error.message,
-            hint="check that the brokers run, then repeat it",
+            hint="check that the brokers run, then try again",
             context={"transactional_id": transactional_id},
         ) from error
     finally:

@@ -38,7 +38,7 @@ class _Bytes:
 
     def take(self, length: int) -> bytes:
         if length < 0 or self._at + length > len(self._raw):
-            raise struct.error(f"{length} bytes are not there")
+            raise struct.error(f"{length} bytes are missing")
         self._at += length
         return self._raw[self._at - length : self._at]
 
@@ -56,9 +56,9 @@ def read_load(metadata: bytes, assignment: bytes) -> frozenset[str]:
         return _read_had(metadata) | _read_assigned(assignment)
     except (struct.error, UnicodeDecodeError) as error:
         raise UnreachableError(
-            "what the workers tell each other can't be read, so nobody knows who runs what",
+            "can't read the assignments of the worker group, so it is unknown which worker runs which tasks",
             cause=str(error),
-            hint="their Connect may be newer than this seamark",
+            hint="upgrade seamark: this version of Connect may be newer",
         ) from None
 
 
@@ -166,7 +166,7 @@ def read_worker_loads(
     state, members = _read_group(config, group, timeout_seconds=timeout_seconds, build_client=build_client)
     if state not in _SETTLED:
         raise UnreachableError(
-            f"the worker group {group} is {state}: the workers share their work anew",
+            f"the worker group {group} is {state}: a rebalance is in progress",
             hint="try again in a moment",
         )
     return {_name(member): read_load(member.metadata, member.assignment) for member in members}
@@ -197,8 +197,8 @@ def _read_group(
             raise build_error(one.error, action=action, subject=group, operation="DESCRIBE", last_event=events.last)
         if not one.members and one.state not in _QUIET:
             raise UnreachableError(
-                f"the worker group {group} is {one.state}, and nobody is told to be in it",
-                hint="workers are coming or going: try again in a moment",
+                f"the worker group {group} is {one.state} and reports no members",
+                hint="try again in a moment: workers are joining or leaving",
             )
         state = one.state
         members += one.members

@@ -56,7 +56,7 @@ class Checksum:
         """Read what `text` gave."""
         digits = strict.read_text(value, what="a checksum")
         if not _HEX.fullmatch(digits):
-            raise UsageError("a checksum can't be read", cause="it has not 32 hexadecimal digits")
+            raise UsageError("invalid checksum", cause="expected 32 hexadecimal digits")
         return cls(int(digits[:16], 16), int(digits[16:], 16))
 
 
@@ -81,18 +81,21 @@ class Run:
         """Refuse what can't be one run. A task that sees this before its commit aborts."""
         taken = self.last_target - self.first_target + 1
         if self.count < 1 or self.last_source - self.first_source + 1 < self.count:
-            raise self._refuse(f"{self.count} records can't lie in {self.first_source} to {self.last_source}")
+            raise self._refuse(
+                f"{self.count} records don't fit into source offsets {self.first_source} to {self.last_source}"
+            )
         if taken != self.count:
             raise self._refuse(
-                f"{self.count} records take {taken} offsets of the target, {self.first_target} to {self.last_target}: "
-                "something came in between"
+                f"{self.count} records occupy {taken} offsets of the target, {self.first_target} to "
+                f"{self.last_target}: another producer wrote between them"
             )
 
     def _refuse(self, cause: str) -> RefusedError:
         return RefusedError(
-            f"the records from partition {self.source} to partition {self.target} are no run",
+            f"the records copied from partition {self.source} to partition {self.target} are not contiguous",
             cause=cause,
-            hint="stop every other writer of the target topic, and run the copy again; finished tasks are not repeated",
+            hint="stop all other producers of the target topic, then run the copy again; finished tasks are not "
+            "repeated",
         )
 
     def to_list(self) -> list[int | str]:
@@ -149,7 +152,7 @@ class Claim:
     def __post_init__(self) -> None:
         """Refuse what is neither a batch job's, nor a stream's, nor a copy's."""
         if bool(self.query) != (self.batch >= 0) or (self.query and self.part):
-            raise UsageError(f"{self} has a query, a batch and a part that don't go together")
+            raise UsageError(f"{self} has a query, a batch and a part that contradict each other")
 
     @property
     def transactional_id(self) -> str:
@@ -266,16 +269,16 @@ class ControlRecord:
     def __post_init__(self) -> None:
         """Refuse a copy's record that contradicts itself."""
         if bool(self.claim.part) != (self.copied is not None):
-            raise UsageError(f"the record of {self.claim} is half a copy's")
+            raise UsageError(f"the control record of {self.claim} has only some of the fields of a topic copy")
         if self.copied is None:
             return
         if not self.is_done:
             # Its source may have lost rows when the task is repeated, so that it can't be resumed midway.
-            raise UsageError(f"{self.claim} is one transaction, and can't be half done")
+            raise UsageError(f"{self.claim} is one transaction and can't be partly done")
         if not 0 <= self.claim.task < self.copied.tasks:
-            raise UsageError(f"there is no task {self.claim.task} among {self.copied.tasks}")
+            raise UsageError(f"task {self.claim.task} does not exist: the slice has {self.copied.tasks} tasks")
         if self.copied.count != self.amount.records:
-            raise UsageError(f"its runs have {self.copied.count} records, and it says {self.amount.records}")
+            raise UsageError(f"its runs have {self.copied.count} records, but its total is {self.amount.records}")
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -331,7 +334,7 @@ def decode_control(value: bytes, *, place: str) -> ControlRecord:
         raise RefusedError(
             f"the control record {place} can't be read",
             cause=f"{error.message}: {error.cause}" if error.cause else error.message,
-            hint="find out what else writes to this topic: only seamark may write to a control topic",
+            hint="stop the other producers of this topic: only seamark may write to a control topic",
         ) from None
 
 
@@ -357,7 +360,7 @@ def _decode(value: bytes, *, place: str) -> ControlRecord:
             bytes=strict.read_count(fields["bytes"], what="the count of its bytes"),
             sum=strict.read_count(fields["sum"], what="the sum of its hashes"),
         ),
-        is_done=strict.read_truth(fields["done"], what="its word done"),
+        is_done=strict.read_truth(fields["done"], what="its field done"),
         transactions=strict.read_count(fields["transactions"], what="the count of its transactions"),
         copied=None if fields["copy"] is None else _decode_copied(fields["copy"]),
         run=strict.read_text(fields["run"], what="its run"),

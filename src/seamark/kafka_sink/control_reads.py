@@ -121,8 +121,8 @@ def require_whole(reading: ControlReading, topic: str, *, patience_seconds: floa
     if not reading.is_whole:
         raise DeadlineError(
             f"the control topic {topic} could not be read to its end within {patience_seconds:g} s",
-            cause="a transaction that nobody has ended hides what comes after it",
-            hint="seamark doctor names open transactions; the brokers end them after some minutes",
+            cause="an open transaction hides the records after it",
+            hint="run seamark doctor to list open transactions; brokers abort them after transaction.timeout.ms",
         )
     return reading
 
@@ -148,15 +148,17 @@ def ensure_control_topic(admin: TopicAdmin, topic: str) -> str:
         found = admin.read_found([topic])[topic]
     if found.partitions < CONTROL_PARTITIONS:
         raise RejectedError(
-            f"the control topic {topic} has {found.partitions} partitions and needs {CONTROL_PARTITIONS}",
-            hint="name another one in the option control.topic, or add partitions",
+            f"the control topic {topic} has {found.partitions} partitions, and at least {CONTROL_PARTITIONS} are "
+            "required",
+            hint=f"run seamark topics add-partitions {topic} --total {CONTROL_PARTITIONS}, or set control.topic to "
+            "another one",
         )
     policy = found.configs.get("cleanup.policy", "")
     limits = {name: found.configs.get(name) for name in ("retention.ms", "retention.bytes")}
     forgetting = [f"{name}={value}" for name, value in limits.items() if value != _NO_LIMIT]
     if "delete" in policy and forgetting:
         raise RejectedError(
-            f"the control topic {topic} forgets its records: cleanup.policy={policy}",
+            f"the control topic {topic} deletes old records: cleanup.policy={policy}",
             cause=", ".join(forgetting),
             hint="set cleanup.policy=compact, or retention.ms=-1 and retention.bytes=-1",
         )
@@ -175,9 +177,9 @@ def read_control_id(admin: TopicAdmin, topic: str, *, expected: str = "") -> str
     found = reading.items[0].topic_id
     if expected and found != expected:
         raise RefusedError(
-            f"the control topic {topic} was deleted and made anew while the job ran",
-            cause=f"its id is {found}, and it was {expected}; what was written before is no longer known",
-            hint="see what is in the target before you run the job again: it would write everything once more",
+            f"the control topic {topic} was recreated while the job ran",
+            cause=f"its topic ID is {found}, and was {expected}; the control records are lost",
+            hint="check the target topic before you run the job again: it would write all records once more",
         )
     return found
 

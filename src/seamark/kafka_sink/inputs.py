@@ -32,7 +32,7 @@ def read_whole(batches: Iterator[_T]) -> Iterator[_T]:
         raise UnreachableError(
             "the rows of this task ended early: Spark closed the connection before their end",
             cause="the executor was killed, or reading the rows failed there",
-            hint="nothing of this attempt was committed; Spark runs the task again",
+            hint="wait: Spark retries the task; this attempt committed nothing",
         )
 
 
@@ -48,8 +48,8 @@ def _find_stream() -> BufferedReader | None:
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     if main is not None and main.name in ("pyspark.daemon", "pyspark.worker"):
         raise UnsupportedError(
-            "this version of Spark keeps the connection of a task where seamark doesn't find it",
-            cause="without it, a task can't know that it has all of its rows",
+            "unsupported version of Spark: seamark can't find the connection of a task",
+            cause="without the connection, a task can't detect that rows are missing",
             hint="use a version of Spark that seamark supports",
         )
     return None
@@ -111,12 +111,12 @@ class TaskInput:
 def _expect_amount(seen: Amount, found: ControlRecord) -> None:
     if seen != found.amount:
         is_as_much = (seen.records, seen.bytes) == (found.amount.records, found.amount.bytes)
-        now = "as many, and others" if is_as_much else f"{seen} now, {found.amount} then"
+        now = "the count is the same, the rows differ" if is_as_much else f"{seen} now, {found.amount} before"
         raise RejectedError(
-            f"{found.claim} has other rows than when it was written: {now}",
-            cause="its input has changed since, or Spark shared the rows out to the tasks in another way",
-            hint="run it with the input it had: explicit offsets, the same partitions. Tasks that were not done before "
-            "this run may have written rows of those that were: see the control records, or write to a new topic",
+            f"the rows of {found.claim} differ from those it wrote before: {now}",
+            cause="the input has changed, or Spark distributed the rows to the tasks differently",
+            hint="run the job with the same input: explicit offsets, the same partitions; if tasks of this run have "
+            "written already, rows may be duplicated: write to a new topic instead",
         )
 
 
@@ -168,9 +168,10 @@ class CopyInput(TaskInput):
         for span in self._spans.values():
             if not span.is_within(found.runs):
                 raise RejectedError(
-                    f"{found.claim} has other rows than when it was written: {span.count} records at {span.first} to "
-                    f"{span.last} of partition {span.source} are not all among those that went to partition "
+                    f"the rows of {found.claim} differ from those it wrote before: of {span.count} records at "
+                    f"{span.first} to "
+                    f"{span.last} of partition {span.source}, some are not among those written to partition "
                     f"{span.target}",
-                    cause="Spark split its rows among several tasks, or the source is not the topic that it was",
-                    hint="the target can't be trusted: delete it and make a new plan; the source is as it was",
+                    cause="Spark split the rows among several tasks, or the source topic was recreated",
+                    hint="delete the target topic and create a new plan; the source topic is unchanged",
                 )

@@ -26,14 +26,14 @@ _NAMES = (
     "kept.bytes",
     "repeat.batch",
 )
-_ONE_TRANSACTION = "a task of a copy is one transaction: its control record says where all of its records lie"
+_ONE_TRANSACTION = "a task of a copy is one transaction, because its control record has the offsets of all its records"
 _OF_THE_PLAN = {
-    "job": "its name is the plan's id",
+    "job": "the job is named after the plan ID",
     "ordered": _ONE_TRANSACTION,
     "transaction.records": _ONE_TRANSACTION,
     "transaction.bytes": _ONE_TRANSACTION,
-    "repeat.batch": "it has no batches",
-    "repeat": "a task that is done is always compared with its rows: nothing else would show that Spark split them",
+    "repeat.batch": "a copy has no batches",
+    "repeat": "finished tasks are always compared with their rows, to detect that Spark split them",
 }
 _KAFKA = "kafka."
 # Topics may have these letters; a job's name is part of a transactional id and of keys, where a slash ends it.
@@ -76,13 +76,15 @@ def read_options(given: Mapping[str, str]) -> SinkOptions:
     unknown = sorted(set(ours) - {*_NAMES, "checkpointlocation"})
     if unknown:
         raise UsageError(
-            f"the sink seamark.kafka has no option {', '.join(unknown)}",
-            hint=f"its options: kafka.*, {', '.join(_NAMES)}",
+            f"unknown option {', '.join(unknown)} of the sink seamark.kafka",
+            hint=f"use kafka.*, {', '.join(_NAMES)}",
         )
     if not client.get("bootstrap.servers"):
-        raise UsageError("the option kafka.bootstrap.servers is missing", hint="host:port of some brokers")
+        raise UsageError("option kafka.bootstrap.servers is missing", hint="set it to host:port of some brokers")
     if decided := sorted(OURS & set(client)):
-        raise UsageError(f"the sink decides kafka.{decided[0]} itself", hint="leave it out: exactly-once rests on it")
+        raise UsageError(
+            f"option kafka.{decided[0]} is controlled by the sink", hint="remove it: exactly-once depends on it"
+        )
     return SinkOptions(
         client,
         topic=_read_name(ours, "topic"),
@@ -103,9 +105,9 @@ def read_stream_options(given: Mapping[str, str]) -> SinkOptions:
     """Check the options of a stream's write."""
     if "job" in given:
         raise UsageError(
-            "a stream takes no option job",
-            cause="its checkpoint says which stream it is; under another name it would write a broken batch again",
-            hint="leave it out",
+            "option job is not supported for a stream",
+            cause="the checkpoint identifies the stream; under another name it would write an interrupted batch again",
+            hint="remove the option",
         )
     return read_options(given)
 
@@ -114,7 +116,9 @@ def read_copy_options(given: Mapping[str, str]) -> SinkOptions:
     """Check the options of a copy's write: those of the sink, without what the plan decides."""
     for name in given:
         if name in _OF_THE_PLAN:
-            raise UsageError(f"a copy takes no option {name}", cause=_OF_THE_PLAN[name], hint="leave it out")
+            raise UsageError(
+                f"option {name} is not supported for a copy", cause=_OF_THE_PLAN[name], hint="remove the option"
+            )
     return read_options(given)
 
 
@@ -122,7 +126,8 @@ def _read_name(given: Mapping[str, str], name: str) -> str | None:
     value = given.get(name)
     if value is not None and not _NAME.fullmatch(value):
         raise UsageError(
-            f"the option {name} can't be {value!r}", hint="letters, digits, dot, dash and underscore, at most 200"
+            f"invalid value {value!r} for option {name}",
+            hint="use letters, digits, dot, dash and underscore, at most 200",
         )
     return value
 
@@ -130,7 +135,7 @@ def _read_name(given: Mapping[str, str], name: str) -> str | None:
 def _read_word(given: Mapping[str, str], name: str, words: Mapping[str, bool], *, default: str) -> bool:
     value = given.get(name, default).lower()
     if value not in words:
-        raise UsageError(f"the option {name} can't be {value!r}", hint=f"it is one of {', '.join(words)}")
+        raise UsageError(f"invalid value {value!r} for option {name}", hint=f"use one of {', '.join(words)}")
     return words[value]
 
 
@@ -139,13 +144,13 @@ def _read_batch(given: Mapping[str, str]) -> int | None:
     if value is None:
         return None
     if not value.isdecimal():
-        raise UsageError(f"the option repeat.batch can't be {value!r}", hint="the number of a batch")
+        raise UsageError(f"invalid value {value!r} for option repeat.batch", hint="use the number of a batch")
     return int(value)
 
 
 def _read_number(value: str, *, name: str) -> int:
     if not value.isdecimal() or int(value) < 1:
-        raise UsageError(f"the option {name} can't be {value!r}", hint="a whole number above 0")
+        raise UsageError(f"invalid value {value!r} for option {name}", hint="use a whole number above 0")
     return int(value)
 
 

@@ -17,7 +17,7 @@ from seamark.kafka_sink.control import CONTROL_TOPIC, Amount, Claim
 
 _FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
 _DENIED = {
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "WRITE and DESCRIBE on transactional ids that begin with seamark.sink.",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "WRITE and DESCRIBE on transactional IDs with the prefix seamark.sink.",
     "TOPIC_AUTHORIZATION_FAILED": "WRITE on the topic, and WRITE and READ on the control topic",
     "CLUSTER_AUTHORIZATION_FAILED": "IDEMPOTENT_WRITE on the cluster",
 }
@@ -25,12 +25,12 @@ _REJECTED = {
     "MSG_SIZE_TOO_LARGE": "raise max.message.bytes of the topic, and kafka.message.max.bytes of the sink",
     "INVALID_MSG_SIZE": "raise max.message.bytes of the topic, and kafka.message.max.bytes of the sink",
     "RECORD_LIST_TOO_LARGE": "raise max.message.bytes of the topic, or lower kafka.batch.size",
-    "INVALID_TIMESTAMP": "see message.timestamp.before.max.ms and message.timestamp.after.max.ms of the topic",
-    "INVALID_RECORD": "a compacted topic takes no record without a key; see also message.timestamp.after.max.ms",
+    "INVALID_TIMESTAMP": "check message.timestamp.before.max.ms and message.timestamp.after.max.ms of the topic",
+    "INVALID_RECORD": "add keys if the topic is compacted; check message.timestamp.after.max.ms of the topic",
     "INVALID_TRANSACTION_TIMEOUT": "set kafka.transaction.timeout.ms to no more than transaction.max.timeout.ms",
-    "POLICY_VIOLATION": "see the policy of the brokers",
-    "UNKNOWN_TOPIC_OR_PART": "make the topic, or check the partition column",
-    "_UNKNOWN_TOPIC": "make the topic, or check the topic column",
+    "POLICY_VIOLATION": "check the policies that the brokers enforce",
+    "UNKNOWN_TOPIC_OR_PART": "create the topic, or check the partition column",
+    "_UNKNOWN_TOPIC": "create the topic, or check the topic column",
     "_UNKNOWN_PARTITION": "check the partition column: the topic has fewer partitions",
     "_INVALID_ARG": "check the columns",
 }
@@ -57,9 +57,9 @@ def judge(error: Any) -> FailureAction:
 def build_late_error(error: Any, *, claim: Claim, seconds: float, more: str = "") -> SeamarkError:
     """Our error for a task whose transaction the brokers ended for its age, which to its producer is a fence."""
     return UnreachableError(
-        f"{claim} was too slow for its transaction",
+        f"the transaction of {claim} timed out",
         cause=f"it was open for more than {seconds:g} s ({error.name()})" + (f"; {more}" if more else ""),
-        hint="make the tasks smaller (of a copy: its slices), or raise kafka.transaction.timeout.ms",
+        hint="use smaller tasks (for a copy: smaller slices), or raise kafka.transaction.timeout.ms",
         context={"kafka_error": error.name(), "job": claim.job, "task": str(claim.task)},
     )
 
@@ -71,14 +71,14 @@ def build_task_error(error: Any, *, claim: Claim, spot: str = "", more: str = ""
     where = f" to {spot}" if spot else ""
     if name in _FENCED:
         return FencedError(
-            f"{claim} was taken over by another attempt, which has not finished it",
+            f"{claim} was fenced by another attempt, which has not finished it",
             cause=cause,
-            hint="Spark runs it again; is another job running under this name?",
+            hint="check that no other job runs under this name; Spark retries the task",
             context=context,
         )
     if name in _DENIED:
         return AuthorizationError(
-            f"{claim} may not write{where}", cause=cause, hint=f"grant {_DENIED[name]}", context=context
+            f"{claim} is not authorized to write{where}", cause=cause, hint=f"grant {_DENIED[name]}", context=context
         )
     if name in _REJECTED:
         return RejectedError(f"{claim} could not write{where}", cause=cause, hint=_REJECTED[name], context=context)
@@ -87,7 +87,7 @@ def build_task_error(error: Any, *, claim: Claim, spot: str = "", more: str = ""
     return UnreachableError(
         f"{claim} could not write{where}",
         cause=f"{cause} ({name})" + (f"; {more}" if more else ""),
-        hint="check the brokers; run the job again under the same name: what is written is not written twice",
+        hint="check the brokers, then run the job again under the same name; finished tasks are not repeated",
         context=context,
     )
 
@@ -259,7 +259,7 @@ class TaskProducer:
         self._producer.poll(_ROOM_SECONDS)
         self._check()
         if time.monotonic() > deadline:
-            raise ProducerFailure(_build_late("the brokers took no more records in time"))
+            raise ProducerFailure(_build_late("the brokers accepted no more records in time"))
 
     def _commit(self, topic: str, *, partition: int, key: bytes, value: bytes, deadline: float) -> None:
         # The control record goes last and alone: it holds other tasks' readers up for no longer than the commit takes.
@@ -272,7 +272,7 @@ class TaskProducer:
         late = self._producer.flush(max(1.0, deadline - time.monotonic()))
         self._check()
         if late:
-            raise ProducerFailure(_build_late(f"{late} records were not taken by the brokers in time"))
+            raise ProducerFailure(_build_late(f"the brokers did not acknowledge {late} records in time"))
 
     def _call(self, call: Callable[[], Any]) -> None:
         from confluent_kafka import KafkaException  # noqa: PLC0415

@@ -66,11 +66,11 @@ class Routing:
     def __post_init__(self) -> None:
         """Refuse counts that no topic can have."""
         if self.sources < 1 or self.targets < 1:
-            raise UsageError(f"a topic has at least one partition, not {min(self.sources, self.targets)}")
+            raise UsageError(f"invalid number of partitions {min(self.sources, self.targets)}: expected 1 or more")
         if self.modulus == 0:
             object.__setattr__(self, "modulus", self.sources)
         if self.modulus < 0 or self.sources % self.modulus:
-            raise UsageError(f"{self.modulus} is no divisor of {self.sources} partitions")
+            raise UsageError(f"invalid modulus {self.modulus}: it must divide {self.sources} partitions")
 
     def choose(self, key: bytes | None, *, source: int) -> int:
         """The target partition of a record. Records without a key keep together what lay together."""
@@ -110,7 +110,7 @@ class Routing:
         return self.sources > self.lanes
 
     @property
-    def is_told_by_source(self) -> bool:
+    def is_determined_by_source(self) -> bool:
         """Whether each source feeds one target, `source % targets`, so that keys need not be read."""
         return self.rule is Partitioner.PARTITION or self.lanes == self.targets
 
@@ -268,10 +268,10 @@ def _explain(probe: Probe) -> str:
         case Placement.KEYLESS:
             return "no record has a key"
         case Placement.GROWN:
-            return f"placed by {probe.rule}, and grown from {probe.grown_from} partitions since"
+            return f"placed by {probe.rule}; the topic had {probe.grown_from} partitions before"
         case Placement.MIXED:
             return f"most keys fit {probe.rule}, but not all"
         case Placement.UNKNOWN:
-            return "no rule is proven"
+            return "the partitioner is unknown"
         case Placement.MURMUR2 | Placement.CRC32:
-            return f"every key lies where {probe.placement} puts it"
+            return f"every key is on the partition that {probe.placement} assigns"

@@ -126,7 +126,7 @@ def read_task(batches: Iterator[pa.RecordBatch], *, number: int) -> tuple[int, I
         return number, chain([first], rows)
     task = first.column("task")[0].as_py()
     if task is None or task < 0:
-        raise RejectedError(f"a row has the task {task}", hint="fill the column task with numbers from 0 on")
+        raise RejectedError(f"invalid value {task} in column task", hint="use whole numbers from 0")
     return task, (_expect_task(batch, task) for batch in chain([first], rows))
 
 
@@ -134,33 +134,29 @@ def _expect_task(batch: pa.RecordBatch, task: int) -> pa.RecordBatch:
     found = pc.unique(batch.column("task")).to_pylist()
     if found != [task]:
         raise RejectedError(
-            f"rows of the tasks {', '.join(map(str, found))} came together, after those of task {task}",
-            hint="give all rows of a partition of the frame the same number, and no other partition that number",
+            f"one partition of the frame has rows of task {task} and of task {', '.join(map(str, found))}",
+            hint="use one task number for all rows of a partition of the frame, and for no other partition",
         )
     return batch
 
 
 def check_schema(schema: StructType, *, has_topic: bool) -> None:
     """Refuse a frame that the sink would have to guess about; one error names everything."""
-    faults = [
-        f"there is a column {field.name}, which no Kafka record has"
-        for field in schema.fields
-        if field.name not in _WANTED
-    ]
+    faults = [f"unknown column {field.name}" for field in schema.fields if field.name not in _WANTED]
     for column in schema.fields:
         types, wanted, way = _WANTED.get(column.name, ((DataType,), "", ""))
         if not isinstance(column.dataType, types) or (column.name == "headers" and not _is_headers(column.dataType)):
             faults.append(f"{column.name} is {column.dataType.simpleString()} and must be {wanted}: {way}")
     names = [field.name for field in schema.fields]
-    faults += [f"there are two columns {name}" for name in sorted({n for n in names if names.count(n) > 1})]
+    faults += [f"duplicate column {name}" for name in sorted({n for n in names if names.count(n) > 1})]
     if "value" not in names:
-        faults.append("there is no column value")
+        faults.append("column value is missing")
     if "topic" not in names and not has_topic:
-        faults.append("there is neither a column topic nor the option topic")
+        faults.append("neither column topic nor option topic is set")
     if faults:
         raise UsageError(
             f"the frame can't be written to Kafka: {'; '.join(faults)}",
-            hint=f"select what the records shall be: {', '.join(_WANTED)}",
+            hint=f"select only these columns: {', '.join(_WANTED)}",
         )
 
 
@@ -211,7 +207,7 @@ class ArrowPiece:
     def _topics(self) -> Iterable[str]:
         column = self._column("topic")
         if column.null_count:
-            raise RejectedError("a row names no topic", hint="fill the column topic, or give the option topic")
+            raise RejectedError("a row has no topic", hint="fill column topic, or set option topic")
         return column.to_pylist()  # type: ignore[no-any-return]
 
     def _timestamps(self) -> Iterable[int | None]:
@@ -223,8 +219,8 @@ class ArrowPiece:
         lowest = pc.min(micros).as_py()
         if lowest is not None and lowest < 1000:
             raise RejectedError(
-                "a row has a timestamp of 1970-01-01 00:00:00 UTC or before, which no client can write",
-                hint="give it another one, or null for the time of writing",
+                "a row has a timestamp of 1970-01-01 00:00:00 UTC or earlier, which clients can't write",
+                hint="set a later timestamp, or null for the time of writing",
             )
         return pc.divide(micros, 1000).to_pylist()  # type: ignore[no-any-return]
 
@@ -255,7 +251,7 @@ def _name_headers(found: list[dict[str, Any] | None] | None) -> list[tuple[str, 
     except TypeError:
         pairs = [(None, None)]
     if any(name is None for name, _ in pairs):
-        raise RejectedError("a row has a header without a name", hint="leave the header out, or name it")
+        raise RejectedError("a row has a header without a name", hint="set its key, or remove the header")
     return pairs
 
 
@@ -326,13 +322,13 @@ class KafkaSink(DataSource):
     @keep_error_details
     def schema(self) -> StructType:
         """Refused: it is a sink."""
-        raise UsageError("seamark.kafka is a sink", hint='read with format("kafka")')
+        raise UsageError("seamark.kafka can't be read: it is a sink", hint='use format("kafka")')
 
     @keep_error_details
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer of a batch job."""
         if overwrite:
-            raise UsageError("a topic can't be overwritten", hint='mode("append")')
+            raise UsageError("a topic can't be overwritten", hint='use mode("append")')
         options = read_options(dict(self.options))
         return KafkaWriter(options, job=options.job or uuid4().hex, outset=_prepare(schema, options))
 
@@ -340,7 +336,7 @@ class KafkaSink(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """The writer of a stream."""
         if overwrite:
-            raise UsageError("a topic can't be overwritten", hint='outputMode("append") or "update"')
+            raise UsageError("a topic can't be overwritten", hint='use outputMode("append") or outputMode("update")')
         options = read_stream_options(dict(self.options))
         has_task = "task" in schema.fieldNames()
         return KafkaStreamWriter(options, outset=_prepare(schema, options), has_task=has_task)
@@ -366,7 +362,10 @@ def _prepare(schema: StructType, options: SinkOptions) -> JobStart:
     with TopicAdmin(reader) as admin:
         # A producer would have the brokers make a misspelt topic.
         if options.topic is not None and options.topic not in admin.read_found([options.topic]):
-            raise NotFoundError(f"the topic {options.topic} is not there", hint="make it first, or check its name")
+            raise NotFoundError(
+                f"topic {options.topic} does not exist",
+                hint=f"run seamark topics create {options.topic}, or check its name",
+            )
         control_id = ensure_control_topic(admin, topic)
         if options.job is None:
             return JobStart(control_id, starts=read_ends(admin, topic))
@@ -419,7 +418,7 @@ class KafkaWriter(DataSourceArrowWriter):
         self._expect_tasks({message.report.claim.task for message in messages if isinstance(message, TaskMessage)})
         reports = [message.report for message in messages if isinstance(message, TaskMessage)]
         _LOGGER.info(
-            "job %s: %d records by %d tasks, %d of which had been done before",
+            "job %s: %d records by %d tasks, %d of which were finished by an earlier run",
             self._job,
             sum(report.amount.records for report in reports),
             len(reports),
@@ -429,17 +428,17 @@ class KafkaWriter(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Log what is left: committed tasks stay, and a repeat of the job under its name resumes from there."""
         done = sum(message is not None for message in messages)
-        _LOGGER.warning("job %s failed; %d tasks are written and stay", self._job, done)
+        _LOGGER.warning("job %s failed; %d tasks are committed", self._job, done)
 
     def _expect_tasks(self, tasks: set[int]) -> None:
         """Refuse a job without some of the tasks that have written before: others have written their rows now."""
         gone = {task: records for task, records in self._outset.records.items() if task not in tasks and records}
         if gone:
             raise RejectedError(
-                f"job {self._job} has {len(tasks)} tasks now, and no task {max(gone)}, which had been written before",
-                cause="its rows were shared out among tasks in another way than the first time",
-                hint=f"{sum(gone.values())} rows are there twice, those of {len(gone)} tasks of the first time: write "
-                "to a new topic under another name, and always into as many partitions",
+                f"job {self._job} has {len(tasks)} tasks now, and task {max(gone)} of an earlier run is missing",
+                cause="Spark distributed the rows to the tasks differently than in the earlier run",
+                hint=f"write to a new topic under another job name, always with the same number of partitions; "
+                f"{sum(gone.values())} rows are duplicated",
             )
 
 
@@ -464,8 +463,8 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
         query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
         if query is None or batch is None:
             raise UsageError(
-                "Spark does not say which batch of which stream this is",
-                hint="seamark.kafka writes micro-batches; continuous and real-time mode are not supported",
+                "Spark did not report the batch and the query of this stream",
+                hint="use micro-batches: continuous and real-time mode are not supported",
             )
         # The query's id lives in its checkpoint: a stream with a new one is another stream, whatever its batch numbers.
         if context.partitionId() == 0 and batch == "0":
@@ -497,8 +496,8 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
             began = ExactTask(settings, claim, is_noted=True, run=run).write(()).run
         if began != run and self._options.repeat_batch != batch:
             raise RejectedError(
-                f"batch {batch} of the stream was begun by another run, which may have written rows of it",
-                cause="without the column task, Spark may divide a batch that runs again into other tasks",
-                hint=f'option("repeat.batch", "{batch}") lets the stream continue and may write rows of this batch '
-                "twice; for later batches add the column task (for a Kafka source: partition AS task)",
+                f"batch {batch} of the stream was started by another run, which may have written some of its rows",
+                cause="without column task, Spark may split the rows of a retried batch into other tasks",
+                hint=f'set option("repeat.batch", "{batch}") to continue, which may duplicate rows of this batch; '
+                "for later batches, add column task (for a Kafka source: partition AS task)",
             )

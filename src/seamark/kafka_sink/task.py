@@ -110,9 +110,8 @@ class TaskLease:
                 last, deadline = found, time.monotonic() + self._patience_seconds
             time.sleep(_LOOK_AGAIN_SECONDS)
         raise FencedError(
-            f"{self._claim} was taken over by another attempt, which has not finished it in "
-            f"{self._patience_seconds:g} s",
-            hint="Spark runs it again; is another job running under this name?",
+            f"{self._claim} was fenced by another attempt, which has not finished it in {self._patience_seconds:g} s",
+            hint="check that no other job runs under this name; Spark retries the task",
         )
 
     def close(self) -> None:
@@ -129,9 +128,9 @@ class TaskLease:
         """Whether it is of this very batch. What comes after a later one comes too late."""
         if found.claim.batch > self._claim.batch:
             raise RefusedError(
-                f"{self._claim} comes too late: batch {found.claim.batch} is written",
-                cause="the stream's checkpoint was set back, or this attempt is an old one",
-                hint="start the stream with a new checkpoint, or leave this attempt to fail",
+                f"{self._claim} is out of date: batch {found.claim.batch} is already written",
+                cause="the checkpoint of the stream was reset, or an old process of the stream is still running",
+                hint="stop the old process, or start the stream with a new checkpoint",
             )
         return found.claim == self._claim
 
@@ -140,10 +139,10 @@ class TaskLease:
         if self._read(build_first_claim(self._claim.query)) is not None:
             return
         raise RefusedError(
-            f"the control topic {self._settings.control_topic} does not know the stream of {self._claim}",
-            cause="the stream was begun with another control.topic, or the topic has lost records: what a batch that "
-            "was broken off has written would be written again",
-            hint="name the control.topic that it was begun with, or start it with a new checkpoint",
+            f"the control topic {self._settings.control_topic} has no records of the stream of {self._claim}",
+            cause="the stream was started with another control.topic, or the topic has lost records: rows of an "
+            "interrupted batch would be duplicated",
+            hint="set control.topic to the original one, or start the stream with a new checkpoint",
         )
 
     def _check_format(self) -> None:
@@ -254,7 +253,7 @@ class ExactTask:
         if found is not None and found.is_done:
             raise _AlreadyDoneError(found)
         if found is not None:
-            self._go_on(found, rows)
+            self._resume(found, rows)
         for piece in rows:
             if self._now.is_full:
                 self._finish(is_done=False)
@@ -262,12 +261,12 @@ class ExactTask:
         self._finish(is_done=True)
         return TaskReport(self._claim, amount=self._written, transactions=self._transactions, run=self._run)
 
-    def _go_on(self, found: ControlRecord, rows: TaskInput) -> None:
+    def _resume(self, found: ControlRecord, rows: TaskInput) -> None:
         """Begin where an earlier attempt stopped, in the middle of the task."""
         if not self._settings.is_ordered:
             raise RejectedError(
-                f"{self._claim} was begun in pieces, and its rows are not said to come in the same order again",
-                hint="run the job with the option ordered=true, as it was begun",
+                f"{self._claim} was interrupted between transactions, and its rows may come in another order now",
+                hint="run the job with option ordered=true, as before",
             )
         rows.skip(found)
         self._written, self._transactions = found.amount, found.transactions
@@ -314,7 +313,9 @@ class ExactTask:
 
     def _write_again(self, failure: ProducerFailure, *, is_done: bool | None) -> None:
         if not self._now.is_kept:
-            raise self._build_error(failure, more=f"{self._now.amount} are too many to keep; Spark runs the task again")
+            raise self._build_error(
+                failure, more=f"{self._now.amount} are too many to keep in memory; Spark retries the task"
+            )
         self._now.write_again(self._hold.producer)
         if is_done is not None:
             self._commit(is_done=is_done)
@@ -340,9 +341,9 @@ class ExactTask:
         reached = found.amount if found is not None else Amount()
         if reached != self._written:
             raise RefusedError(
-                f"another attempt has gone on with {self._claim} meanwhile",
+                f"another attempt has continued {self._claim} in the meantime",
                 cause=f"it has written {reached}, this one {self._written}",
-                hint="Spark runs it again, from there",
+                hint="wait: Spark retries the task from there",
             )
 
     def _accept(self, found: ControlRecord, rows: TaskInput) -> TaskReport:

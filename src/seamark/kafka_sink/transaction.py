@@ -81,9 +81,9 @@ class DeliveryTrace:
         wanted = {target: sum(map(self._count_reports, own)) for target, own in self._stretches.items()}
         if found != wanted:
             raise RefusedError(
-                "the brokers have other records than were sent",
-                cause=f"reports by target partition: {wanted} were asked for, {found} came",
-                hint="nothing of this transaction is committed; run the copy again",
+                "the delivery reports do not match the records that were sent",
+                cause=f"reports by target partition: expected {wanted}, received {found}",
+                hint="run the copy again; nothing of this transaction is committed",
             )
 
     def _count_reports(self, stretch: DeliveredRange) -> int:
@@ -258,5 +258,5 @@ class TaskTransaction:
 def _build_unclear() -> Any:
     from confluent_kafka import KafkaError  # noqa: PLC0415
 
-    words = "somebody else's records lie among those that were sent"
+    words = "records of another producer are between those that were sent"
     return KafkaError(KafkaError._INCONSISTENT, words)  # noqa: SLF001

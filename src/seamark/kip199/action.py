@@ -62,7 +62,7 @@ class ImportOffsets(WriteOffsetRecords):
 def _unpack(text: str) -> bytes:
     content = unpack_content(text)
     if content is None:
-        raise ValueError("no content")
+        raise ValueError("empty content")
     return content
 
 
@@ -145,7 +145,7 @@ def _read_entries(content: bytes, name: str) -> Iterator[tuple[bytes, bytes | No
             yield key, value
 
 
-_SHAPE = 'it should be {"CONNECTOR": [{"partition": {…}, "offset": {…} or null}, …], …}'
+_SHAPE = 'expected {"CONNECTOR": [{"partition": {…}, "offset": {…} or null}, …], …}'
 _PAIR = frozenset({"partition", "offset"})
 _SINK = frozenset({"kafka_topic", "kafka_partition"})
 
@@ -168,7 +168,7 @@ def read_wanted(text: str, *, name: str) -> Wanted:
         raise _build_error(name, str(error)) from None
     if is_envelope(body):
         raise ConfigurationError(
-            f"{name} is an export of seamark, with records and checksums", hint="seamark offsets import takes it"
+            f"{name} is an export of seamark, with records and checksums", hint="use seamark offsets import"
         )
     if not isinstance(body, dict):
         raise _build_error(name, _SHAPE)
@@ -192,22 +192,22 @@ def read_wanted(text: str, *, name: str) -> Wanted:
 def _read_pair(connector: str, pair: Any, *, where: str) -> Offset:
     if not isinstance(pair, dict) or pair.keys() != _PAIR:
         # A pair without an offset would delete one, so that must be written explicitly.
-        raise _build_error(where, 'a pair has "partition" and "offset", and nothing else; null takes an offset away')
+        raise _build_error(where, 'a pair has exactly "partition" and "offset"; a null offset deletes the stored one')
     partition, offset = pair["partition"], pair["offset"]
     if not isinstance(partition, dict) or not isinstance(offset, dict | None):
-        raise _build_error(where, "a partition is a map, an offset is a map or null")
+        raise _build_error(where, "a partition must be a map, an offset must be a map or null")
     if partition.keys() >= _SINK:
         raise ConfigurationError(
-            f"{where} is that of a sink",
-            cause="sinks have their offsets in consumer groups",
-            hint="seamark offsets import takes them",
+            f"{where} is an offset of a sink",
+            cause="the offsets of sinks are in consumer groups",
+            hint="use seamark offsets import",
         )
     nested = [key for fields in (partition, offset or {}) for key, value in fields.items() if _is_nested(value)]
     if nested:
-        raise _build_error(where, f"Connect takes no lists and maps as the value of {nested[0]!r}")
+        raise _build_error(where, f"Connect accepts no list or map as the value of {nested[0]!r}")
     key, value = decode_key(encode_key(connector, partition)), decode_value(encode_value(offset))
     if key.verdict is not KeyVerdict.GOOD or value.verdict not in (ValueVerdict.GOOD, ValueVerdict.TOMBSTONE):
-        raise _build_error(where, f"a worker could not read it: {key.detail or value.detail or value.verdict}")
+        raise _build_error(where, f"a worker can't read it: {key.detail or value.detail or value.verdict}")
     return Offset(partition, offset)
 
 
@@ -220,17 +220,17 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(body) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} stands twice in the same map")
+        raise ValueError(f"duplicate key {twice!r} in a map")
     return body
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _build_error(name: str, why: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{name} holds no offsets that can be imported", cause=why, hint="connect-offsets --export writes such a file"
+        f"{name} is not a valid offsets file", cause=why, hint="create one with connect-offsets --export"
     )
 
 
@@ -253,10 +253,10 @@ class PairChange:
         name = f"{self.connector} {spell_identity(self.partition)}"
         before, after = spell_offset(self.before), spell_offset(self.after)
         if not self.is_needed:
-            return f"keep {name}: {after or 'nothing is held'}"
+            return f"keep {name}: {after or 'no offset'}"
         if after is None:
             return f"remove {name}: {before}"
-        return f"set {name}: {before or 'nothing'} -> {after}"
+        return f"set {name}: {before or 'no offset'} -> {after}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,9 +298,9 @@ def build_targets(
                 targets.append(_build_target(pair, stored))
     if doubts:
         raise RefusedError(
-            f"nobody can tell which record of {reading.store} holds an offset; nothing was changed",
+            f"can't determine which record of {reading.store} the tasks use; no changes were made",
             cause="; ".join(doubts),
-            hint="connect-offsets --export says what is odd; seamark offsets mend puts it right",
+            hint="list the anomalies with connect-offsets --export; repair them with seamark offsets repair",
         )
     return pairs, targets
 
@@ -309,8 +309,8 @@ def build_notes(targets: Sequence[Target]) -> list[str]:
     """Return notes about keys that were never written before."""
     guessed = [one for one in targets if one.is_guessed]
     return [
-        f"{one.pair.connector} {spell_identity(one.pair.partition)}: nobody has written this key yet; its fields "
-        "stand in the order of your file, and a task that orders them otherwise does not find it"
+        f"{one.pair.connector} {spell_identity(one.pair.partition)}: this key does not exist yet; its fields "
+        "have the order of your file, and a task that uses another order does not find it"
         for one in guessed
     ]
 
@@ -333,7 +333,7 @@ def _find_doubt(stored: StoredOffset | None) -> str:
     if stored is None:
         return ""
     if not stored.is_certain:
-        return f"is in several records that differ: {', '.join(one.place for one in (stored.evidence, *stored.others))}"
+        return f"is in several different records: {', '.join(one.place for one in (stored.evidence, *stored.others))}"
     if not any(_find_read(stored)):
-        return f"is in {stored.evidence.place} alone, under a key that no task spells so: it is never read"
+        return f"is only in {stored.evidence.place}, with a key encoding that no task uses: it is never read"
     return ""

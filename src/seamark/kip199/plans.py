@@ -126,9 +126,10 @@ class TopicImport:
 
     def _build_hidden(self, error: SeamarkError) -> RefusedError:
         return RefusedError(
-            "workers are up, and nobody can tell whether these connectors are stopped; nothing was changed",
+            "workers are running, and seamark can't determine whether these connectors are stopped; "
+            "no changes were made",
             cause=f"the group {self._settings.group_id} has members; {error.message}",
-            hint=f"let {', '.join(self._settings.urls)} be reached from here, or stop all workers",
+            hint=f"make {', '.join(self._settings.urls)} reachable from this machine, or stop all workers",
         )
 
 
@@ -143,10 +144,10 @@ def _find_home(key: bytes, target: Target, home: Home) -> int:
     found = home(key)
     if found is None:
         raise RefusedError(
-            f"nobody can tell where {target.pair.connector} {spell_identity(target.pair.partition)} belongs in the "
-            "topic; nothing was changed",
-            cause="the workers have a partitioner of their own",
-            hint="let a worker write it first, or create the connector: seamark connectors create --offsets",
+            f"can't determine the topic partition of {target.pair.connector} {spell_identity(target.pair.partition)}; "
+            "no changes were made",
+            cause="the workers use a custom partitioner",
+            hint="run the connector until a worker has stored an offset, or use seamark connectors create --offsets",
         )
     return found
 
@@ -154,7 +155,7 @@ def _find_home(key: bytes, target: Target, home: Home) -> int:
 def find_reason(connector: Connector) -> str:
     """Return why the offsets of an existing connector can't be imported; "" if they can."""
     if connector.type is ConnectorType.SINK:
-        return f"{connector.name} is a sink: seamark offsets import"
+        return f"{connector.name} is a sink: use seamark offsets import"
     status = connector.status
     if status is None:
         return f"{connector.name} has no status"
@@ -166,7 +167,7 @@ def find_reason(connector: Connector) -> str:
 
 def _build_refusal(wrong: Sequence[str]) -> RefusedError:
     return RefusedError(
-        "these connectors must be stopped or absent, or all workers down; nothing was changed",
+        "these connectors must be stopped or not exist, or all workers must be down; no changes were made",
         cause="; ".join(wrong),
         hint="stop them (seamark connectors stop, Connect 3.5 and later), or stop all workers",
     )
@@ -255,7 +256,7 @@ class Imports:
                 plan_write(self.deps, connector, wanted[connector.name], title=title) for connector in survey.there
             ]
         except UnsupportedError as refusal:
-            refusal.hint = "delete these connectors first, which leaves their offsets, or stop all workers"
+            refusal.hint = "delete these connectors first, which keeps their offsets, or stop all workers"
             return ImportPlan(self._plan(title), tuple(pairs), tuple(notes), refusal)
         except RefusedError as refusal:
             return ImportPlan(self._plan(title), tuple(pairs), tuple(notes), refusal)

@@ -108,7 +108,7 @@ def find_process(config: Path | None, offsets_file: Path, *, proc: Path = PROC) 
         if any(word.endswith(_MAIN) for word in names):
             for word in _find_offset_files(program, names):
                 if program.is_same(word, offsets_file):
-                    return f"process {program.pid}, a standalone worker, has {offsets_file} as its file"
+                    return f"process {program.pid}, a standalone worker, uses {offsets_file}"
     return ""
 
 
@@ -116,7 +116,7 @@ def find_listener(addresses: Iterable[tuple[str, int]]) -> str:
     """Find a listener that accepts connections at one of the worker's addresses."""
     for host, port in addresses:
         with suppress(OSError), socket.create_connection((host, port), timeout=_CONNECT_SECONDS):
-            return f"something listens on {host}:{port}, where its worker does"
+            return f"a process listens on {host}:{port}, the address of its worker"
     return ""
 
 

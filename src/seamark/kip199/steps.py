@@ -71,7 +71,7 @@ def pack_content(content: bytes | None) -> str | None:
         raise RefusedError(
             "the offsets file is too large; no changes were made",
             cause=f"it has {len(content):,} bytes, and seamark changes files of at most {_MAX_BYTES:,} bytes",
-            hint="move these connectors to a distributed worker",
+            hint="migrate these connectors to a distributed worker",
         )
     # Keys are repetitive: compression reduces them to a tenth.
     return b64encode(zlib.compress(content)).decode()
@@ -121,8 +121,8 @@ class WriteOffsetFile(StandaloneStep):
 
     def describe(self) -> str:
         if self.content is None:
-            return f"take {self.subject} away"
-        return f"write {self.subject} anew, {len(self.content)} bytes"
+            return f"delete {self.subject}"
+        return f"replace {self.subject}, {len(self.content)} bytes"
 
     @classmethod
     def find_locks(cls, actions: Sequence[Self], reads: Reads) -> Sequence[frozenset[str]]:
@@ -172,11 +172,11 @@ class VerifyOffsetFile(CheckStep):
         holder = port.find_holder()
         if holder or build_digest(port.read()) != self.digest:
             raise RefusedError(
-                f"a worker may have read {self.path} before it was written, and will write over it"
+                f"a worker may have read {self.path} before it was written, and will overwrite it"
                 if holder
-                else f"{self.path} is not what was written: somebody else writes it",
-                cause=holder or "another digest",
-                hint="stop the worker and look at the file: connect-offsets --export",
+                else f"{self.path} is not as written: another process writes it",
+                cause=holder or "its checksum is different",
+                hint="stop the worker and check the file with connect-offsets --export",
             )
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
@@ -193,9 +193,9 @@ def find_file(world: Environment, cluster: str, path: str) -> OffsetFilePort:
     port = world.use(OFFSET_FILE)(cluster)
     if str(port.path) != path:
         raise RefusedError(
-            f"the worker {cluster} has another file than {path} by now; nothing was changed",
-            cause=f"its properties lead to {port.path}",
-            hint="give the properties that were used then",
+            f"worker {cluster} uses another file than {path}; no changes were made",
+            cause=f"its properties have {port.path}",
+            hint="pass the properties file of the original command",
         )
     return port
 
@@ -213,8 +213,8 @@ class StandaloneFile:
     def __init__(self, settings: ConnectSettings, *, proc: Path = PROC) -> None:
         if settings.offsets_file is None:
             raise MissingSettingError(
-                f"{settings.name} has no file for its offsets",
-                cause="offset.storage.file.filename is what makes a worker a standalone one",
+                f"{settings.name} has no offsets file",
+                cause="a standalone worker requires offset.storage.file.filename",
             )
         self._settings = settings
         self._proc = proc
@@ -256,9 +256,9 @@ class StandaloneFile:
         holder = self.find_holder()
         if holder:
             raise RefusedError(
-                f"a worker uses {self.path}; nothing was changed",
+                f"a worker uses {self.path}; no changes were made",
                 cause=holder,
-                hint="stop the worker, which would write over what is imported, or stop the connectors, all of them",
+                hint="stop the worker, because it would overwrite the imported offsets, or stop all of its connectors",
                 context={"file": str(self.path)},
             )
 

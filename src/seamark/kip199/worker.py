@@ -42,15 +42,15 @@ def build_worker_context(config: Path) -> Context:
     file = None if texts.get("offsets_topic") else texts.get("offsets_file")
     if not texts.get("offsets_topic") and not file:
         raise MissingSettingError(
-            f"{config} does not say where the offsets are",
+            f"{config} has no location of offsets",
             cause="it has neither offset.storage.topic nor offset.storage.file.filename",
-            hint="give the properties file of a Connect worker, distributed or standalone",
+            hint="pass the properties file of a Connect worker, distributed or standalone",
         )
     if file is None and not texts.get("group_id"):
         raise MissingSettingError(
-            f"{config} does not name the group of the workers",
-            cause="group.id tells whether a worker is up",
-            hint="give the properties file of a distributed Connect worker",
+            f"{config} has no group.id",
+            cause="group.id is needed to check whether a worker is running",
+            hint="pass the properties file of a distributed Connect worker",
         )
     settings = ConnectSettings(
         path.stem if file is not None else texts["group_id"],
@@ -99,7 +99,7 @@ def choose_journal(kafka: KafkaSettings | None, *, may_be_away: bool) -> tuple[J
         if isinstance(error, NotFoundError):
             return in_files, ""
         if may_be_away and isinstance(error, UnreachableError):
-            return in_files, f"the brokers can't be reached: the change is recorded in {in_files.folder}"
+            return in_files, f"the brokers are unreachable: the journal entry is in {in_files.folder}"
         raise error
     return in_kafka, ""
 
@@ -142,7 +142,7 @@ def export_worker_offsets(
     else:
         lines, findings = _read_newest(store, wanted)
     is_file = from_beginning and not isinstance(store, TopicStore)
-    notes = ["a standalone worker's file holds the newest pairs only"] if is_file else []
+    notes = ["a standalone worker's file has only the newest offsets"] if is_file else []
     notes += [f"{name} has no offsets in {store.name}" for name in wanted or () if json.dumps(name) not in lines]
     return WorkerExport(_render(lines), findings, tuple(notes))
 
@@ -161,9 +161,9 @@ def open_worker_store(config: Path, *, open_scan: OpenScan = open_topic_scan) ->
     if file:
         return FileStore(config.absolute().parent / file)
     raise MissingSettingError(
-        f"{config} does not say where the offsets are",
+        f"{config} has no location of offsets",
         cause=f"it has neither {_TOPIC} nor {_FILE}",
-        hint="give the properties file of a Connect worker, distributed or standalone",
+        hint="pass the properties file of a Connect worker, distributed or standalone",
     )
 
 

@@ -158,10 +158,10 @@ class CreateWithOffsets(ConnectorSubject, Action):
 
     def effects(self, seen: CreateSeen) -> tuple[Effect, ...]:
         """Return one line for the connector, with the offsets at which it starts."""
-        gets = "gets" if self.is_written_first else f"create, {STOPPED}, gets"
-        words = f"{gets} {render_count(len(self.offsets), 'offset')}, then {self.state}"
+        writes = "write" if self.is_written_first else f"create, {STOPPED}, write"
+        words = f"{writes} {render_count(len(self.offsets), 'offset')}, then {self.state}"
         places = [seen.meaning.describe(found.partition, found.offset) for found in self.offsets]
-        consequences = [f"begins at {where}: {place}" for where, place in places[:_SHOWN]]
+        consequences = [f"starts at {where}: {place}" for where, place in places[:_SHOWN]]
         if len(places) > _SHOWN:
             consequences.append(f"… and {render_count(len(places) - _SHOWN, 'partition')} more")
         return (replace(seen.create.build_effect(), words=words, consequences=tuple(consequences)),)
@@ -441,7 +441,7 @@ class RemoveConnector(ConnectorSubject, Action):
             return refusal
         creates = past.undo_all(DeleteConnector, CreateConnector)
         if self.is_created and not creates:
-            return CanNotUndo(f"{self.subject} was not deleted; take the first change back again instead")
+            return CanNotUndo(f"{self.subject} was not deleted; undo the first change again instead")
         if self.previous is not None:
             return RenameConnector(self.cluster, self.previous.name, self.name, carries=self._is_written)
         stopped = [one.intent.before for one in past.find_all(SetRunState) if one.intent is not None]

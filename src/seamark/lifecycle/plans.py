@@ -29,6 +29,7 @@ from seamark.offsets.move.sources import ExportedTopicIds
 from seamark.offsets.move.targets import read_owner_file
 from seamark.offsets.port import OFFSETS
 from seamark.offsets.quiesce import refuse_blind, require_group_id
+from seamark.offsets.read.export import NO_FORMER_OFFSETS
 from seamark.offsets.semantics.registry import read_meaning
 from seamark.offsets.stores.stores import reads_elsewhere
 from seamark.offsets.write.action import ChosenWrite, choose_route
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from seamark.connect.capability import Capabilities
     from seamark.connectors.plans import ConnectorPlans
     from seamark.context import ConnectSettings, Context
-    from seamark.offsets.read.export import FormerOffsets
+    from seamark.offsets.read.export import ExistingOffsets
 
 
 # Kafka's state of a group that never had a member.
@@ -55,13 +56,13 @@ def says_nothing_held(name: str, note: str) -> bool:
 
     That note doesn't apply to a connector that is created with offsets.
     """
-    return note.startswith((f"{name}: begins anew,", f"{name}: no group "))
+    return note.startswith((f"{name}: {NO_FORMER_OFFSETS}", f"{name}: no group "))
 
 
 class Leftovers:
     """Finds offsets and groups of connector names. What can't be determined becomes a note, never an error."""
 
-    def __init__(self, build_kafka: Callable[[], KafkaPort], former: FormerOffsets) -> None:
+    def __init__(self, build_kafka: Callable[[], KafkaPort], former: ExistingOffsets) -> None:
         self._build_kafka = build_kafka
         self._former = former
 
@@ -89,12 +90,12 @@ class Leftovers:
             return (f"{connector.name}: {self._describe_sink(group, offsets)}",)
         topic = find_offsets_topic(connector.config, settings) or "the workers' offsets topic"
         if offsets is None:
-            held = f"its offsets stay in {topic}, nobody tells how many ({trouble})"
+            held = f"its offsets stay in {topic}; their number is unknown ({trouble})"
         elif not offsets:
             held = f"no offset stays in {topic}"
         else:
             held = f"{_count(len(offsets), 'source offset')} stay{'s' if len(offsets) == 1 else ''} in {topic}"
-        rest = "" if offsets == () else "; a connector of that name goes on from there"
+        rest = "" if offsets == () else "; a connector of that name resumes from there"
         return (f"{connector.name}: {held}{rest}",)
 
     def describe_starts(self, connectors: Sequence[Connector]) -> Mapping[str, str]:
@@ -112,20 +113,22 @@ class Leftovers:
     def _describe_group(self, group: str) -> str:
         found = self._read_group(group)
         if isinstance(found, SeamarkError):
-            return f"nobody tells whether the group {group} exists ({found.message})"
+            return f"can't determine whether group {group} exists ({found.message})"
         if found is None:
-            return f"no group {group} exists; a sink begins where consumer.override.auto.offset.reset says (earliest)"
+            return (
+                f"no group {group} exists; a sink starts as consumer.override.auto.offset.reset says (default earliest)"
+            )
         members = f" with {_count(found.members, 'member')}" if found.members else ""
-        return f"the group {group} exists already ({found.state}{members}); a sink goes on from its committed offsets"
+        return f"group {group} exists already ({found.state}{members}); a sink resumes from its committed offsets"
 
     def _describe_sink(self, group: str, offsets: tuple[Offset, ...] | None) -> str:
         if offsets is None:
-            return f"the group {group} stays behind with its committed offsets"
+            return f"group {group} is kept with its committed offsets"
         if not offsets:
-            return f"the group {group} stays behind, without committed offsets"
+            return f"group {group} is kept, without committed offsets"
         lag = self._read_lag(offsets)
-        behind = "" if lag is None else f", {_count(lag, 'record')} behind"
-        return f"the group {group} stays behind with {_count(len(offsets), 'partition')}{behind}"
+        shown = "" if lag is None else f", lag {_count(lag, 'record')}"
+        return f"group {group} is kept with committed offsets of {_count(len(offsets), 'partition')}{shown}"
 
     def _read_group(self, group: str) -> GroupStatus | SeamarkError | None:
         try:
@@ -194,7 +197,7 @@ def plan_create_with_offsets(
     saved = read_owner_file(path, owner=connector.owner)
     offsets = tuple(found for found in saved.offsets if found.offset is not None)
     if not offsets:
-        raise NotFoundError(f"{path} holds no offsets of {name}")
+        raise NotFoundError(f"{path} contains no offsets of {name}")
     refuse_wrong(connector, read_meaning(connector, client), offsets)
     notes: list[str] = []
     if connector.type is ConnectorType.SINK:
@@ -204,7 +207,10 @@ def plan_create_with_offsets(
         require_group_id(context, settings)
         route = _choose_first(connector, offsets, world=world)
         action = replace(action, route=route.step.route, records=route.step.records)
-        notes += ["its offsets are written before it is created: its workers create none that is stopped", *route.notes]
+        notes += [
+            "its offsets are written before it is created, because its workers can't create it as STOPPED",
+            *route.notes,
+        ]
     return plans.planner.plan(
         f"create {name} with {render_count(len(offsets), 'offset')}",
         [action],
@@ -259,7 +265,7 @@ def plan_rename(
     name: str,
     *,
     clusters: Clusters,
-    accept_loss: bool,
+    allow_offset_loss: bool,
 ) -> PlannedChange:
     """Plan to create the new connector, stopped if the workers can, delete the old one, and start the new one.
 
@@ -267,7 +273,7 @@ def plan_rename(
     Connect; literal secrets in it stay in memory and are in no plan, file or journal.
     """
     if name == connector.name:
-        raise UsageError(f"{name} is its name already", hint="give another one")
+        raise UsageError(f"the connector already has the name {name}", hint="choose another name")
     client, settings = clusters.client(connector.cluster), clusters.settings(connector.cluster)
     require_run_state(connector, plans.planner.world)
     capabilities = client.read_capabilities()
@@ -275,8 +281,8 @@ def plan_rename(
     config = {key: value for key, value in connector.config.items() if key != "name"}
     losses = find_losses(connector, name, client=client, clusters=clusters)
     can_carry = capabilities.has(Capability.INITIAL_STATE) and connector.type is not ConnectorType.UNKNOWN
-    held = _count_carried(plans, connector, accept_loss=accept_loss) if losses and can_carry else 0
-    if losses and not held and not accept_loss:
+    held = _count_carried(plans, connector, allow_offset_loss=allow_offset_loss) if losses and can_carry else 0
+    if losses and not held and not allow_offset_loss:
         raise build_refusal(connector, name, losses)
     notes = _build_notes(connector, name, config, capabilities=capabilities)
     if held:
@@ -291,14 +297,16 @@ def plan_rename(
     )
 
 
-def _count_carried(plans: ConnectorPlans, connector: Connector, *, accept_loss: bool) -> int:
+def _count_carried(plans: ConnectorPlans, connector: Connector, *, allow_offset_loss: bool) -> int:
     """Return how many offsets can be copied; 0 if that can't be read and their loss is accepted."""
     try:
         return len(read_copied(plans.planner.world, connector.cluster, connector.name))
     except SeamarkError as error:
-        if accept_loss:
+        if allow_offset_loss:
             return 0
-        error.hint = "; ".join([*([error.hint] if error.hint else []), "--accept-loss renames it without its offsets"])
+        error.hint = "; ".join(
+            [*([error.hint] if error.hint else []), "to rename it without its offsets: --allow-offset-loss"]
+        )
         raise
 
 
@@ -311,10 +319,10 @@ def find_losses(connector: Connector, name: str, *, client: ConnectPort, cluster
     losses = []
     if connector.type is not ConnectorType.SINK:
         topic = find_offsets_topic(connector.config, settings) or "the workers' offsets topic"
-        held = "offsets, nobody tells how many" if offsets is None else render_count(len(offsets), "source offset")
+        held = "an unknown number of offsets" if offsets is None else render_count(len(offsets), "source offset")
         losses.append(
             Loss(
-                f"{held}{trouble} of {connector.name} in {topic}: {name} does not see them and begins at its beginning"
+                f"{held}{trouble} of {connector.name} in {topic}: {name} doesn't use them and starts from the beginning"
             )
         )
     if connector.type is not ConnectorType.SOURCE:
@@ -322,31 +330,31 @@ def find_losses(connector: Connector, name: str, *, client: ConnectPort, cluster
         if old != new:
             losses.append(
                 Loss(
-                    f"the place of group {old}{trouble}: {name} reads as group {new}, which begins anew",
-                    way_around=f"seamark connectors change {connector.owner} --set {OWN_GROUP}={old} keeps the group, "
-                    "also under the new name",
+                    f"the committed offsets of group {old}{trouble}: {name} uses group {new}",
+                    way_around="keep the group under the new name: "
+                    f"seamark connectors update {connector.owner} --set {OWN_GROUP}={old}",
                 )
             )
     return tuple(losses)
 
 
 def build_refusal(connector: Connector, name: str, losses: tuple[Loss, ...]) -> RefusedError:
-    """Build the refusal of a rename without `--accept-loss`."""
+    """Build the refusal of a rename without `--allow-offset-loss`."""
     ways = [loss.way_around for loss in losses if loss.way_around]
     return RefusedError(
-        f"as {name}, {connector.name} would lose its place",
+        f"renamed to {name}, connector {connector.name} would lose its offsets; no changes were made",
         cause="; ".join(loss.words for loss in losses),
-        hint="; ".join([*ways, "--accept-loss renames it all the same; --dry-run shows the plan"]),
+        hint="; ".join([*ways, "to rename it anyway: --allow-offset-loss; to see the plan: --dry-run"]),
         context={"cluster": connector.cluster, "connector": connector.name},
     )
 
 
 def _build_carried_notes(connector: Connector, name: str, held: int) -> tuple[str, ...]:
     old = connector.name
-    along = f"1 offset goes along, as {old} holds it when it has stopped"
+    along = f"1 offset is copied, as {old} has it when it is stopped"
     if held != 1:
-        along = f"{render_count(held, 'offset')} go along, as {old} holds them when it has stopped"
-    return along, f"an undo lets {old} go on from there too: what {name} reads until then is read again"
+        along = f"{render_count(held, 'offset')} are copied, as {old} has them when it is stopped"
+    return along, f"after an undo, {old} resumes from there too: what {name} reads until then is reprocessed"
 
 
 def _build_notes(
@@ -354,11 +362,11 @@ def _build_notes(
 ) -> tuple[str, ...]:
     notes = []
     if not capabilities.has(Capability.INITIAL_STATE):
-        why = f"a worker runs {capabilities.words}, and creating one as STOPPED came with 3.7"
-        notes.append(f"{connector.name} and {name} both run for a moment: {why}")
+        why = f"a worker runs {capabilities.words}, and creating a connector as STOPPED needs 3.7"
+        notes.append(f"{connector.name} and {name} both run temporarily: {why}")
     naming = sorted(key for key, value in config.items() if connector.name in value)
     if naming:
-        notes.append(f"these keys hold the old name and stay as they are: {', '.join(naming)}")
+        notes.append(f"these keys contain the old name and are not changed: {', '.join(naming)}")
     return tuple(notes)
 
 
@@ -393,6 +401,6 @@ class Lifecycle:
             context=self._context,
         )
 
-    def rename(self, connector: Connector, name: str, *, accept_loss: bool) -> PlannedChange:
+    def rename(self, connector: Connector, name: str, *, allow_offset_loss: bool) -> PlannedChange:
         """Plan to rename a connector."""
-        return plan_rename(self._plans(), connector, name, clusters=self._clusters, accept_loss=accept_loss)
+        return plan_rename(self._plans(), connector, name, clusters=self._clusters, allow_offset_loss=allow_offset_loss)

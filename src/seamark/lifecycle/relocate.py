@@ -80,7 +80,7 @@ class CopyOffsetRecords(_Carried):
     repeats: ClassVar[bool] = True
 
     def describe(self) -> str:
-        return f"carry the offsets of {self.subject} from topic {self.source} to topic {self.target}, to the byte"
+        return f"copy the offsets of {self.subject} from topic {self.source} to topic {self.target}, byte for byte"
 
     def intend(self, world: Environment) -> Intent:
         held, wanted = self._read(world)
@@ -118,9 +118,9 @@ class VerifyCopiedRecords(CheckStep, _Carried):
         held, wanted = self._read(world)
         if wrong := self._find_wrong(held, wanted):
             raise RefusedError(
-                f"topic {self.target} does not hold what topic {self.source} does of {self.subject}",
+                f"topics {self.target} and {self.source} have different offsets of {self.subject}",
                 cause=f"they differ in {', '.join(wrong[:5])}",
-                hint="find out who writes them",
+                hint="find the program that writes them",
             )
         count = sum(record.value is not None for record in wanted)
         return f"{count} offset" + ("" if count == 1 else "s")
@@ -154,9 +154,9 @@ def build_carried(source: TopicHolding, target: TopicHolding, *, subject: str) -
     for record in source.records:
         if values.get(record.key, record.value) != record.value:
             raise RefusedError(
-                f"nobody can tell which record holds the offsets of {subject}; nothing was changed",
-                cause=f"{record.key!r} is on several partitions of {source.topic}, and they differ",
-                hint="seamark offsets show shows all of them",
+                f"can't determine which record has the offsets of {subject}; no changes were made",
+                cause=f"{record.key!r} is on several partitions of {source.topic}, with different values",
+                hint="show all records: seamark offsets show OWNER",
             )
         values[record.key] = record.value
     places: dict[bytes, list[int]] = {}
@@ -258,8 +258,8 @@ class RelocateOffsets(ConnectorSubject, Action):
         used = present.get(OWN_OFFSETS_TOPIC) or workers
         if used not in (self.source, self.target):
             raise StalePlanError(
-                f"{self.subject} keeps its offsets in another topic by now; no changes were made",
-                cause=f"it uses {used}, and the plan carries them from {self.source} to {self.target}",
+                f"{self.subject} uses another offsets topic now; no changes were made",
+                cause=f"it uses {used}; the plan copies its offsets from {self.source} to {self.target}",
                 hint="create a new plan and review it",
             )
         port = reads.world.use(OFFSETS)(self.cluster, self.name)
@@ -321,11 +321,15 @@ class RelocateOffsets(ConnectorSubject, Action):
         key, status = OWN_OFFSETS_TOPIC, seen.quiesced.connector.status
         # An undo copies the offsets that exist when it is applied.
         what = render_count(seen.count, "offset") if self.config else "its offsets"
-        means = "nothing is read again" if seen.count or not self.config else "it begins anew, as it does now"
+        means = (
+            "nothing is reprocessed"
+            if seen.count or not self.config
+            else "it starts from the beginning, as it would now"
+        )
         effect = Effect(
             ChangeKind.CHANGE,
             self.subject,
-            f"stops, takes {what} to topic {self.target}, goes on: {means}",
+            f"stops, copies {what} to topic {self.target}, resumes: {means}",
             (FieldChange(key, seen.present.get(key), seen.config.get(key)),),
             tasks=len(status.tasks) if status else 0,
         )
@@ -361,19 +365,19 @@ class RelocateOffsets(ConnectorSubject, Action):
         carried = build_carried(port.read_topic(self.source), held, subject=self.subject)
         if len(carried) > _MOST_OFFSETS:
             raise UnsupportedError(
-                f"{self.cluster}/{self.name} holds {len(carried)} offsets, too many to be carried at once; "
-                "nothing was changed",
-                cause=f"up to {_MOST_OFFSETS} are written in the time that a step has",
+                f"{self.cluster}/{self.name} has {len(carried)} offsets, too many to copy at once; "
+                "no changes were made",
+                cause=f"a step has time to write at most {_MOST_OFFSETS} offsets",
             )
         return sum(record.value is not None for record in carried)
 
 
 def _build_topic_effect(name: str, topic: OffsetsTopicShape) -> Effect:
-    copies = render_count(topic.replication_factor, "copy", "copies")
+    replicas = render_count(topic.replication_factor, "replica")
     return Effect(
         ChangeKind.CREATE,
         f"topic/{name}",
-        f"create, compacted, {render_count(topic.partitions, 'partition')}, {copies}",
+        f"create, compacted, {render_count(topic.partitions, 'partition')}, {replicas}",
     )
 
 
@@ -398,7 +402,7 @@ class Relocations:
         if workers is None:
             raise self.deps.context.missing(f"connect.{connector.cluster}.offsets_topic")
         source, target = connector.config.get(OWN_OFFSETS_TOPIC) or workers, topic or workers
-        title = f"keep the offsets of {connector.owner} in {target}"
+        title = f"store the offsets of {connector.owner} in {target}"
         reads = self.deps.planner.build_reads(self.deps.world)
         if source == target:
             return self.deps.planner.plan(title, (), reads=reads)
@@ -421,7 +425,7 @@ class Relocations:
             title,
             [action],
             notes=(
-                f"what {connector.name} holds in {source} stays there; an undo carries back what it holds then",
+                f"the offsets of {connector.name} in {source} are kept; an undo copies back the offsets it has then",
                 *build_rights_notes(rights, context=self.deps.context, brokers=self.deps.world.kafka),
             ),
             reads=reads,
@@ -431,19 +435,19 @@ class Relocations:
     def _refuse_other(self, connector: Connector, settings: ConnectSettings) -> None:
         """Refuse a connector that can't have its own offsets topic, or whose topic can't be reached from here."""
         client = self.deps.clusters.client(connector.cluster)
-        client.read_capabilities().require(Capability.STOP, doing=f"carry the offsets of {connector.owner}")
+        client.read_capabilities().require(Capability.STOP, doing=f"copy the offsets of {connector.owner}")
         if connector.type is not ConnectorType.SOURCE or settings.offsets_file is not None:
-            what = "a sink has a consumer group" if connector.type is ConnectorType.SINK else "its worker has a file"
+            what = "a sink has a consumer group" if connector.type is ConnectorType.SINK else "its worker uses a file"
             raise UnsupportedError(
-                f"{connector.owner} can't have an offsets topic of its own; nothing was changed",
-                cause=what if connector.type is not ConnectorType.UNKNOWN else "nobody can tell whether it is a source",
+                f"{connector.owner} can't have an offsets topic of its own; no changes were made",
+                cause=what if connector.type is not ConnectorType.UNKNOWN else "its type is unknown",
             )
         if any(connector.config.get(key) for key in _ELSEWHERE) or self.deps.world.stores.has_own_partitioner(
             connector
         ):
             raise UnsupportedError(
-                f"the offsets of {connector.owner} can't be carried; nothing was changed",
-                cause="its clients have a Kafka cluster or a partitioner of their own",
+                f"the offsets of {connector.owner} can't be copied; no changes were made",
+                cause="its clients use another Kafka cluster or a partitioner of their own",
             )
 
     def _find_shape(self, target: str, *, workers: str) -> OffsetsTopicShape | None:
@@ -465,7 +469,7 @@ def _refuse_deleting(topic: TopicStatus) -> None:
     policy = topic.configs.get(_POLICY)
     if policy is not None and policy.value != "compact":
         raise RefusedError(
-            f"topic {topic.name} does not keep offsets; nothing was changed",
-            cause=f"its {_POLICY} is {policy.value}: what is older than its retention is deleted",
-            hint="give another topic, or make it compact",
+            f"topic {topic.name} is not compacted; no changes were made",
+            cause=f"its {_POLICY} is {policy.value}, so that offsets older than its retention are deleted",
+            hint=f"choose another topic, or run: seamark topics update {topic.name} --config {_POLICY}=compact",
         )

@@ -117,10 +117,10 @@ def build_history_view(owner: str, entries: Sequence[HistoryEntry]) -> View[Hist
         entries,
         body=lambda: {"owner": owner, "items": HISTORY.build_items(entries)},
         lines=lambda screen: [
-            line(Span(owner, Style.STRONG), f" · {render_count(len(entries), 'write')} left by compaction"),
+            line(Span(owner, Style.STRONG), f" · {render_count(len(entries), 'write')} not compacted yet"),
             *HISTORY.build_lines(entries, dataclasses.replace(screen, width=None), indent="  "),
         ],
-        empty="nothing was ever written, or compaction took it",
+        empty="no writes: none was made, or all are compacted",
     )
 
 
@@ -158,7 +158,7 @@ def build_orphans_view(reading: Reading[Orphan], *, now: datetime | None = None)
         listing,
         reading.items,
         body=lambda: {"items": listing.build_items(reading.items), "failures": build_failures(reading.failures)},
-        empty="no orphans: every offset has its connector",
+        empty="no orphaned offsets",
     )
 
 
@@ -169,9 +169,9 @@ def build_check_view(found: ExportCheck) -> View[ExportCheck]:
 
 def _build_check(found: ExportCheck, screen: Screen) -> list[Line]:
     where = found.source.get("context", "")
-    holes = [line(Span("! ", Style.WARN), f"not in it: {name}: {text}") for name, text in found.failures.items()]
+    holes = [line(Span("! ", Style.WARN), f"not exported: {name}: {text}") for name, text in found.failures.items()]
     wrong = [line(Span("✗ ", Style.BAD), problem) for problem in found.problems]
-    good = [] if wrong else [line(Span("✓ ", Style.GOOD), "as it was written, and its offsets are what its bytes say")]
+    good = [] if wrong else [line(Span("✓ ", Style.GOOD), "checksums match, and the offsets match the stored bytes")]
     return [
         line(Span(found.file, Style.STRONG), f" · {found.time} · context {where}"),
         *CHECKS.build_lines((found,), screen, indent="  "),

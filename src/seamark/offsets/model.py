@@ -10,6 +10,7 @@ from typing import NamedTuple
 from seamark.connect.model import Connector
 from seamark.core.offsets import Offset, OffsetKey, OffsetMap, Unit
 from seamark.kafka.model import HeldRecord
+from seamark.report.words import parse_number
 
 
 class WriteRoute(StrEnum):
@@ -30,16 +31,16 @@ class CurrentOffset:
     """The stored offset of one partition of an owner.
 
     `records` are all records for it, in every topic to which Connect would write; a consumer group has none.
-    `ambiguity` says why seamark can't determine which of them the task will use, "" if it can. `is_stray`: one of the
-    records is on a partition of its topic to which no worker would write it. `is_certain` is false if several of the
-    records differ.
+    `ambiguity` says why seamark can't determine which of them the task will use, "" if it can. `is_misplaced`: one of
+    the records is on a partition of its topic to which no worker would write it. `is_certain` is false if several of
+    the records differ.
     """
 
     partition: OffsetMap
     offset: OffsetMap | None = None
     records: tuple[HeldRecord, ...] = ()
     ambiguity: str = ""
-    is_stray: bool = False
+    is_misplaced: bool = False
     is_certain: bool = True
 
 
@@ -142,19 +143,19 @@ class StoreReading:
 class OffsetAnomaly(StrEnum):
     """A kind of finding. Records with a finding are kept as they are: none is dropped, and none is guessed."""
 
-    VARIANTS = "variants"
+    DUPLICATE_ENCODING = "duplicate-encoding"
     """One source partition under several key encodings. A task finds only its own encoding."""
-    STRAY = "stray"
+    MISPLACED = "misplaced"
     """A key on a partition of the topic other than the one that Java's partitioner chooses."""
-    MASKED = "masked"
+    HIDDEN_BY_TOMBSTONE = "hidden-by-tombstone"
     """A tombstone hides an offset: with another encoding from REST only, on another partition from tasks as well."""
-    NEVER_READ = "never-read"
+    UNREADABLE_KEY = "unreadable-key"
     """Bytes that Connect never writes, such as a key with spaces: no task finds them."""
     BAD_KEY = "bad-key"
     """A key that a worker ignores."""
     BAD_VALUE = "bad-value"
     """A value that a worker can't read, or an empty value: the task gets no offset."""
-    ODD_BYTES = "odd-bytes"
+    MALFORMED = "malformed"
     """A worker reads it in an unexpected way: trailing text, a duplicate field, a number beyond 64 bits."""
     OPEN_TRANSACTION = "open-transaction"
     """A transaction that was never completed hides the records after it. Connect itself waits for its end."""
@@ -247,13 +248,14 @@ DEFAULT_SAFETY = SafetyOptions()
 
 
 def parse_tolerance(text: str) -> Tolerance:
-    """Parse `10%` or `5000`. Raises ValueError for anything else."""
+    """Parse `10%` or `5,000`. Raises ValueError for anything else."""
     words = text.strip()
     if words.endswith("%"):
         share = float(words[:-1]) / _WHOLE
         if not 0 <= share <= _WHOLE:
-            raise ValueError(f"{text!r} is no share")
+            raise ValueError(f"invalid share {text!r}")
         return Tolerance(share, 0)
-    if not (words.isascii() and words.isdecimal()):
-        raise ValueError(f"{text!r} is no number")
-    return Tolerance(0.0, int(words))
+    number = parse_number(words)
+    if number < 0:
+        raise ValueError(f"{text!r} is negative")
+    return Tolerance(0.0, number)

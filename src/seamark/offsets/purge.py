@@ -35,13 +35,13 @@ class OffsetPurges:
         If there are no orphaned offsets, or none that old, the plan is empty, so that it can run from a scheduler.
         """
         if everything == bool(owners):
-            raise UsageError("say whose offsets: some owners, or all that are left behind", hint="OWNER…, or --all")
+            raise UsageError("no owner given", hint="pass OWNER…, or --all")
         found = self._choose(owners, older_than_ms)
         by_cluster: dict[str, list[Orphan]] = {}
         for orphan in found:
             by_cluster.setdefault(parse_owner(orphan.owner).cluster, []).append(orphan)
-        title = f"take away {len(found)} orphans" if found else "no orphan to take away"
-        title = f"take away the offsets of {found[0].owner}" if len(found) == 1 else title
+        title = f"delete {len(found)} orphaned offsets" if found else "no orphaned offsets to delete"
+        title = f"delete the orphaned offsets of {found[0].owner}" if len(found) == 1 else title
         actions = [self._build_action(cluster, listed) for cluster, listed in by_cluster.items()]
         reads = self.deps.planner.build_reads(self.deps.world)
         return self.deps.planner.plan(title, actions, reads=reads)
@@ -50,9 +50,9 @@ class OffsetPurges:
         reading = read_orphans(self.deps.clusters, self.deps.world.stores)
         if reading.failures and not owners:
             raise RefusedError(
-                "some clusters did not answer; nothing was changed",
+                "some Connect clusters did not respond; no changes were made",
                 cause="; ".join(f"{name}: {error.message}" for name, error in reading.failures.items()),
-                hint="name the owners that shall be purged, or wait until all clusters answer",
+                hint="pass the owners to purge, or retry when all Connect clusters respond",
             )
         by_name = {orphan.owner: orphan for orphan in reading.items}
         named = [self._find(owner, by_name, reading) for owner in dict.fromkeys(owners)] or list(reading.items)
@@ -65,18 +65,20 @@ class OffsetPurges:
         if len(matching) == 1:
             return by_name[matching[0]]
         if matching:
-            raise UsageError(f"{owner} is left behind in {len(matching)} clusters: {', '.join(matching)}")
+            raise UsageError(f"{owner} has orphaned offsets in {len(matching)} Connect clusters: {', '.join(matching)}")
         for error in reading.failures.values():
             raise error
         raise NotFoundError(
-            f"{owner} has left no offsets behind",
-            cause="a connector of that name is there, or none ever wrote offsets",
-            hint="seamark offsets orphans lists what is left behind",
+            f"{owner} has no orphaned offsets",
+            cause="a connector of that name exists, or it never stored offsets",
+            hint="list orphaned offsets with seamark offsets orphans",
         )
 
     def _build_action(self, cluster: str, orphans: Sequence[Orphan]) -> PurgeOffsets:
         if self.deps.clusters.settings(cluster).offsets_file is not None:
-            raise UnsupportedError(f"the offsets of {cluster} are in a standalone worker's file, which is not purged")
+            raise UnsupportedError(
+                f"the offsets of {cluster} are in a standalone worker's file, which seamark doesn't purge"
+            )
         names = [parse_owner(orphan.owner).name for orphan in orphans]
         reading = self.deps.world.stores.find_topic(cluster).read(names)
         by_owner: dict[str, list[HeldRecord]] = {name: [] for name in names}

@@ -53,7 +53,9 @@ def choose_quiesce_method(connector: Connector, client: ConnectPort, *, settings
         raise _build_unstoppable(connector, settings, version=capabilities.words)
     where = "in its consumer group" if connector.type is ConnectorType.SINK else "in the offsets topic"
     words = f"its workers run Connect {capabilities.words}"
-    return QuiesceMethod(has_rest=False, notes=(f"{words} and take no offsets: they are written {where}",))
+    return QuiesceMethod(
+        has_rest=False, notes=(f"{words} and can't write offsets through REST: they are written {where}",)
+    )
 
 
 def _build_unstoppable(connector: Connector, settings: ConnectSettings, *, version: str) -> UnsupportedError:
@@ -169,9 +171,9 @@ def require_gone(status: ConnectorStatus | None, config: Mapping[str, str] | Non
     if status is not None or config is not None:
         seen = "with a config and no status yet" if status is None else f"{status.state} with {len(status.tasks)} tasks"
         raise RefusedError(
-            f"{subject} is there, and must not be while its offsets are written; nothing was changed",
+            f"{subject} exists, and must not while its offsets are written; no changes were made",
             cause=f"it is {seen}",
-            hint="somebody may have created it: look, then repeat it",
+            hint="check who created it, then run the command again",
         )
 
 
@@ -180,7 +182,7 @@ def require_stopped(status: ConnectorStatus | None, subject: str) -> None:
     if status is None or status.state is not State.STOPPED or status.tasks:
         seen = "without a status" if status is None else f"{status.state} with {len(status.tasks)} tasks"
         raise RefusedError(
-            f"{subject} is not stopped; nothing was changed",
+            f"{subject} is not stopped; no changes were made",
             cause=f"it is {seen}",
-            hint="somebody may have resumed it: look, then repeat it",
+            hint="check who resumed it, then run the command again",
         )

@@ -67,7 +67,7 @@ class Offsets:
         self._stores = stores
         self._open_plan = open_plan
 
-    def of(self, owner: str, *, route: Route | str | None = None) -> OwnerOffsets:
+    def get(self, owner: str, *, route: Route | str | None = None) -> OwnerOffsets:
         """Return the offsets of the connector NAME or CLUSTER/NAME, or of the consumer group group/NAME.
 
         They are read from the store, with their bytes, and compared with REST. If the store can't be reached, the
@@ -80,19 +80,19 @@ class Offsets:
         if is_group_owner(owner):
             return self._read_group(owner)
         try:
-            connector = self._connectors.one(owner)
+            connector = self._connectors.get(owner)
         except NotFoundError as missing:
             return self._read_gone(owner, missing)
         if route is Route.REST:
             return self._read_rest(connector)
         if route is None and self._stores().believes_rest:
-            return self._read_rest(connector, why="read through REST alone, as the context says: verify: rest")
+            return self._read_rest(connector, why="read only through REST (offset_verification: rest in the context)")
         try:
             return self._read_store(connector, is_alone=route is Route.STORE)
         except _UNREACHED as failure:
             if route is Route.STORE:
                 raise
-            return self._read_rest(connector, why=f"read through REST alone: {failure.message}")
+            return self._read_rest(connector, why=f"read only through REST: {failure.message}")
 
     def export(self, owners: Sequence[str] = (), *, everything: bool = False) -> OffsetExport:
         """Return the offsets of these owners, or of every Connect cluster, with their bytes.
@@ -100,14 +100,14 @@ class Offsets:
         `everything` includes orphaned offsets. What could not be read is in `failures`.
         """
         if everything == bool(owners):
-            raise UsageError("say whose offsets: some owners, or all of them", hint="OWNER…, or --all")
+            raise UsageError("no owner given", hint="pass OWNER…, or --all")
         reader = self._reader()
         if everything:
             harvest = reader.read_all()
         else:
             names = dict.fromkeys(owners)
             groups = [read_group_name(name) for name in names if is_group_owner(name)]
-            connectors = [self._connectors.one(name) for name in names if not is_group_owner(name)]
+            connectors = [self._connectors.get(name) for name in names if not is_group_owner(name)]
             harvest = reader.read_some(connectors, groups)
         reader.add_topics(harvest)
         return self._build_export(harvest)
@@ -137,13 +137,13 @@ class Offsets:
 
         return read_orphans(self._clusters, self._stores())
 
-    def mend(
+    def repair(
         self,
         owners: Sequence[str] = (),
         *,
         everything: bool = False,
         take: str = "",
-        accept_zombies: bool = False,
+        assume_worker_down: bool = False,
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
     ) -> PlannedChange:
@@ -154,8 +154,8 @@ class Offsets:
         """
         from seamark.offsets.repair.plans import RepairChoice, RepairPlanner  # noqa: PLC0415
 
-        choice = RepairChoice(take, _build_safety(accept_zombies, tolerance, wait_seconds))
-        return RepairPlanner(self._open_plan()).mend(owners, everything=everything, choice=choice)
+        choice = RepairChoice(take, _build_safety(assume_worker_down, tolerance, wait_seconds))
+        return RepairPlanner(self._open_plan()).repair(owners, everything=everything, choice=choice)
 
     def purge(
         self,
@@ -172,7 +172,7 @@ class Offsets:
 
         before_ms = None
         if older_than is not None:
-            from seamark.offsets.move.targets import parse_length  # noqa: PLC0415
+            from seamark.groups.targets import parse_length  # noqa: PLC0415
 
             before_ms = int((datetime.now(UTC).timestamp() - parse_length(older_than)) * 1000)
         return OffsetPurges(self._open_plan()).purge(owners, everything=everything, older_than_ms=before_ms)
@@ -183,21 +183,22 @@ class Offsets:
         *,
         to: str | int | datetime | OffsetMap | None = None,
         back: float | str | timedelta | None = None,
-        as_of: str | datetime | None = None,
         shift: int | None = None,
-        source: Path | None = None,
+        source: Path | str | None = None,
         partitions: Sequence[str] = (),
-        accept_zombies: bool = False,
+        topics: Sequence[str] = (),
+        assume_worker_down: bool = False,
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
     ) -> PlannedChange:
-        """Plan new offsets for an owner; exactly one of the first five arguments selects them.
+        """Plan other offsets for an owner. Exactly one of `to`, `back`, `shift` and `source` is given.
 
-        `to` is a map, a number, a time, `beginning`, and for sinks and groups `earliest` and `latest`. `back` is a
-        duration, by the offset's own clock if it has one. `as_of` is the offset at a point in time, from the history in
-        its topic. `shift` is a number of records, bytes or IDs; `source` is an export file. `partitions` are names,
-        JSON maps, or `TOPIC` and `TOPIC:0,1`. The plan counts what is reprocessed or skipped. When a connector runs
-        again, its first new offset is checked: for up to `wait_seconds`, 0 for no check.
+        `to` is `earliest`, `current`, a map, a number, a time, or `-1h` for one hour before now; for sinks and groups
+        `latest` too. `back` is a duration of record time before the current offset. `shift` is a number of records,
+        bytes or IDs. `source` is the file of an export; for a group also the name of another group. `partitions` are
+        source partitions, as names or JSON maps; `topics` are `TOPIC` and `TOPIC:0,1` of sinks, groups and pipelines.
+        The plan counts what is reprocessed or skipped. When a connector runs again, seamark waits up to `wait_seconds`
+        for its first new offset.
 
         Raises:
             UnsupportedError: The owner can't be moved in this way; the hint names an alternative.
@@ -206,40 +207,35 @@ class Offsets:
         from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
         from seamark.offsets.move.targets import Move  # noqa: PLC0415
 
-        move = Move(to=to, back=back, as_of=as_of, shift=shift, source=source)
-        if as_of is not None:
-            return self.back_to(
-                as_of,
-                [owner],
-                partitions=partitions,
-                accept_zombies=accept_zombies,
-                tolerance=tolerance,
-                wait_seconds=wait_seconds,
-            )
-        safety = _build_safety(accept_zombies, tolerance, wait_seconds)
-        return OffsetMoves(self._open_plan()).move(owner, move, partitions=partitions, safety=safety)
+        move = Move(to=to, back=back, shift=shift, source=source)
+        safety = _build_safety(assume_worker_down, tolerance, wait_seconds)
+        return OffsetMoves(self._open_plan()).move(owner, move, partitions=partitions, topics=topics, safety=safety)
 
-    def forget(
+    def reset(
         self,
         owner: str,
         *,
         partitions: Sequence[str] = (),
-        accept_zombies: bool = False,
+        topics: Sequence[str] = (),
+        assume_worker_down: bool = False,
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
     ) -> PlannedChange:
-        """Plan to delete all offsets of an owner, or those of some partitions. It then starts from the beginning."""
+        """Plan to delete all offsets of an owner, or those of some partitions.
+
+        A source then starts from its beginning. `partitions` and `topics` are as for `move`.
+        """
         from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
 
-        safety = _build_safety(accept_zombies, tolerance, wait_seconds)
-        return OffsetMoves(self._open_plan()).forget(owner, partitions=partitions, safety=safety)
+        safety = _build_safety(assume_worker_down, tolerance, wait_seconds)
+        return OffsetMoves(self._open_plan()).forget(owner, partitions=partitions, topics=topics, safety=safety)
 
-    def restore(
+    def import_file(
         self,
         path: Path,
         *,
         owners: Sequence[str] = (),
-        accept_zombies: bool = False,
+        assume_worker_down: bool = False,
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
     ) -> PlannedChange:
@@ -249,7 +245,7 @@ class Offsets:
         """
         from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
 
-        safety = _build_safety(accept_zombies, tolerance, wait_seconds)
+        safety = _build_safety(assume_worker_down, tolerance, wait_seconds)
         return OffsetMoves(self._open_plan()).restore(path, owners=owners, safety=safety)
 
     def copy(
@@ -257,18 +253,18 @@ class Offsets:
         source: str,
         target: str,
         *,
-        accept_zombies: bool = False,
+        assume_worker_down: bool = False,
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
     ) -> PlannedChange:
         """Plan to set one owner to the offsets of another, with keys as the target names them."""
         from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
 
-        safety = _build_safety(accept_zombies, tolerance, wait_seconds)
+        safety = _build_safety(assume_worker_down, tolerance, wait_seconds)
         return OffsetMoves(self._open_plan()).copy(source, target, safety=safety)
 
     def relocate(
-        self, owner: str, topic: str | None, *, accept_zombies: bool = False, wait_seconds: float | None = None
+        self, owner: str, topic: str | None, *, assume_worker_down: bool = False, wait_seconds: float | None = None
     ) -> PlannedChange:
         """Plan to store the offsets of a source in its own topic, without reprocessing.
 
@@ -276,12 +272,12 @@ class Offsets:
         """
         from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
 
-        safety = _build_safety(accept_zombies, None, wait_seconds)
+        safety = _build_safety(assume_worker_down, None, wait_seconds)
         return OffsetMoves(self._open_plan()).relocate(owner, topic, safety=safety)
 
-    def back_to(
+    def restore(
         self,
-        moment: str | datetime,
+        at: str | datetime,
         owners: Sequence[str] = (),
         *,
         everything: bool = False,
@@ -289,7 +285,7 @@ class Offsets:
         by_record_time: bool = False,
         skip_unknown: bool = False,
         partitions: Sequence[str] = (),
-        accept_zombies: bool = False,
+        assume_worker_down: bool = False,
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
     ) -> PlannedChange:
@@ -306,10 +302,8 @@ class Offsets:
         from seamark.offsets.move.targets import parse_time  # noqa: PLC0415
         from seamark.offsets.restore.plans import RestoreOptions, RestorePlanner  # noqa: PLC0415
 
-        back = RestoreOptions(
-            parse_time(moment), tuple(exports), by_record_time=by_record_time, skip_unknown=skip_unknown
-        )
-        safety = _build_safety(accept_zombies, tolerance, wait_seconds)
+        back = RestoreOptions(parse_time(at), tuple(exports), by_record_time=by_record_time, skip_unknown=skip_unknown)
+        safety = _build_safety(assume_worker_down, tolerance, wait_seconds)
         return RestorePlanner(self._open_plan()).plan(
             owners, back, everything=everything, partitions=partitions, safety=safety
         )
@@ -339,7 +333,7 @@ class Offsets:
                 groups.append(read_group_name(owner))
                 continue
             try:
-                connectors.append(self._connectors.one(owner))
+                connectors.append(self._connectors.get(owner))
             except NotFoundError:
                 gone.append(owner)
         harvest = self._reader().read_some(connectors, groups)
@@ -352,7 +346,7 @@ class Offsets:
             held[owner] = found[matching[0]] if matching else ()
         for owner in gone:
             with suppress(NotFoundError):
-                held[owner] = self.of(owner).offsets
+                held[owner] = self.get(owner).offsets
         return held
 
     def _read_store(self, connector: Connector, *, is_alone: bool) -> OwnerOffsets:
@@ -367,7 +361,7 @@ class Offsets:
             names.append(second.store)
         rest = None
         if isinstance(before, SeamarkError):
-            notes = (*notes, f"REST was not heard: {before.message}")
+            notes = (*notes, f"REST was not read: {before.message}")
         elif before is not None:
             rest, found = self._compare(connector, first, before)
             findings += found
@@ -421,10 +415,10 @@ class Offsets:
         reading = self._stores().find_group(name).read()
         if not reading.offsets:
             raise NotFoundError(
-                f"nothing is committed for {render_group(name)}",
-                hint="seamark land status -f PATH shows landings"
+                f"no committed offsets for {render_group(name)}",
+                hint="list pipelines with seamark pipelines status -f PATH"
                 if is_pipeline(name)
-                else "seamark groups list shows all groups",
+                else "list groups with seamark groups list",
                 context={"group": name},
             )
         return build_orphan_offsets(owner, reading)
@@ -438,7 +432,10 @@ class Offsets:
             except SeamarkError:
                 continue
             if reading.offsets:
-                note = "there is no such connector: these offsets were left behind, and one of that name takes them up"
+                note = (
+                    "the connector does not exist: these offsets are orphaned, and a new connector of this name "
+                    "would use them"
+                )
                 return replace(build_orphan_offsets(f"{where}/{name}", reading), notes=(note,))
         raise missing
 
@@ -446,10 +443,10 @@ class Offsets:
         return self._clusters.settings(connector.cluster).consumer_group_id
 
 
-def _build_safety(accept_zombies: bool, tolerance: Tolerance | None, wait_seconds: float | None) -> SafetyOptions:
+def _build_safety(assume_worker_down: bool, tolerance: Tolerance | None, wait_seconds: float | None) -> SafetyOptions:
     from seamark.offsets.model import DEFAULT_TOLERANCE, SafetyOptions  # noqa: PLC0415
 
-    return SafetyOptions(accept_zombies, tolerance or DEFAULT_TOLERANCE, wait_seconds)
+    return SafetyOptions(assume_worker_down, tolerance or DEFAULT_TOLERANCE, wait_seconds)
 
 
 def find_config_reader(

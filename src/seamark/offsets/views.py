@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from seamark.core.offsets import Certainty, Offset
 from seamark.core.readings import Reading
 from seamark.offsets.exports import SourceLag
 from seamark.offsets.model import OffsetFinding, OwnerOffsets, StoredOffset, StoredRecord
+from seamark.offsets.semantics.registry import find_times
 from seamark.report.listing import Column, Listing, View
 from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Screen, Span, Style, line
@@ -33,11 +34,11 @@ SOURCE_LAGS: Listing[SourceLag] = Listing(
         Column("owner", "SOURCE", lambda found: found.owner),
         Column("state", "STATE", lambda found: found.state),
         Column("partitions", "PARTITIONS", lambda found: len(found.partitions), right=True),
-        Column("behind", "BEHIND", lambda found: found.total, text=_say_total, right=True),
+        Column("behind", "LAG", lambda found: found.total, text=_say_total, right=True),
         Column("unit", "UNIT", lambda found: found.unit),
         Column("certainty", "CERTAINTY", lambda found: found.certainty.value),
         Column("worst", "WORST", lambda found: found.worst.partition if found.worst else ""),
-        Column("reason", "WHY", lambda found: found.reason),
+        Column("reason", "REASON", lambda found: found.reason),
     ),
 )
 
@@ -67,12 +68,20 @@ def render_partition(offset: Offset) -> str:
     return render_map(partition)
 
 
-def render_position(offset: Offset) -> str:
-    """Format the offset: the next record of a sink, `key value, …` of a source, `nothing` if there is none."""
+def render_position(offset: Offset, times: Mapping[str, datetime] | None = None) -> str:
+    """Format the offset: the next record of a sink, `key value, …` of a source, `nothing` if there is none.
+
+    Args:
+        offset: The offset with its partition.
+        times: The points in time of its fields, which are added to their values.
+
+    Returns:
+        The text.
+    """
     position = offset.offset
     if position is not None and set(position) == _SINK_OFFSET and isinstance(position["kafka_offset"], int):
         return render_number(position["kafka_offset"])
-    return render_map(position)
+    return render_map(position, times)
 
 
 def render_bytes_of(raw: bytes | None) -> str:
@@ -92,6 +101,7 @@ class Row:
     offset: Offset
     evidence: StoredRecord | None = None
     is_certain: bool = True
+    times: Mapping[str, datetime] = dataclasses.field(default_factory=dict)
 
 
 PLAIN: Listing[Row] = Listing(
@@ -109,7 +119,7 @@ PLAIN: Listing[Row] = Listing(
             "offset",
             "OFFSET",
             lambda row: None if row.offset.offset is None else dict(row.offset.offset),
-            text=lambda row: render_position(row.offset) + ("" if row.is_certain else " (?)"),
+            text=lambda row: render_position(row.offset, row.times) + ("" if row.is_certain else " (?)"),
         ),
     ),
 )
@@ -130,6 +140,8 @@ def build_offsets_view(owned: OwnerOffsets, *, raw: bool = False, now: datetime 
         rows = [Row(found.as_offset(), found.evidence, found.is_certain) for found in owned.stored]
     else:
         rows = [Row(offset) for offset in owned.offsets]
+    if (connector := owned.connector) is not None:
+        rows = [dataclasses.replace(row, times=find_times(connector, row.offset)) for row in rows]
     has_records = any(row.evidence is not None and row.evidence.timestamp_ms is not None for row in rows)
     listing = _build_stored_listing(moment) if has_records else PLAIN
     return View(
@@ -220,14 +232,14 @@ def _build_lines(
     if owned.forgotten:
         names = ", ".join(render_partition(found.as_offset()) for found in owned.forgotten[:3])
         more = " …" if len(owned.forgotten) > 3 else ""
-        lines.append(line(Span(f"  forgotten: {names}{more}", Style.MUTED)))
+        lines.append(line(Span(f"  deleted: {names}{more}", Style.MUTED)))
     for finding in owned.findings:
         if finding.connector or raw or finding.evidence == ():
             lines += render_finding(finding, raw=raw)
-    nobodys = [finding for finding in owned.findings if not finding.connector and finding.evidence]
-    if nobodys and not raw:
-        count = render_count(len(nobodys), "record")
-        text = f"{count} of {owned.stores[0]} can't be told whose they are; --raw shows them"
+    unowned = [finding for finding in owned.findings if not finding.connector and finding.evidence]
+    if unowned and not raw:
+        count = render_count(len(unowned), "record")
+        text = f"{count} of {owned.stores[0]} without a known owner; list them with --raw"
         lines.append(line(Span("! ", Style.WARN), Span("bad-key", Style.STRONG), f"  {text}"))
     if raw:
         lines += [line("records:"), *(line(f"  {render_record(found)}") for found in _find_records(owned))]

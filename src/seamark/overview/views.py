@@ -89,7 +89,7 @@ def _build_lines(status: FleetStatus, screen: Screen) -> list[Line]:
         *LISTING.build_lines(status.clusters, screen, indent="  "),
     ]
     if troubled:
-        lines.append(line(Span(f"In trouble: {render_count(len(troubled), 'connector')}", Style.STRONG)))
+        lines.append(line(Span(f"Unhealthy: {render_count(len(troubled), 'connector')}", Style.STRONG)))
         rows = [_build_trouble(connector) for connector in troubled[:_SHOWN_IN_TROUBLE]]
         lines += build_table([], rows, screen=replace(screen, headers=False), indent="  ")
     if len(troubled) > _SHOWN_IN_TROUBLE:

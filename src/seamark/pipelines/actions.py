@@ -49,7 +49,7 @@ class RegisterPipeline(StandaloneStep):
         return f"pipeline/{self.name}"
 
     def describe(self) -> str:
-        return f"{'register' if self.body is not None else 'forget'} {self.subject}"
+        return f"{'register' if self.body is not None else 'unregister'} {self.subject}"
 
     @classmethod
     def find_locks(cls, actions: Sequence[Self], reads: Reads) -> Sequence[frozenset[str]]:
@@ -58,13 +58,13 @@ class RegisterPipeline(StandaloneStep):
     def build_effect(self, seen: StepSeen) -> Effect:
         before, after = seen.intent.before or {}, seen.intent.after or {}
         if not after:
-            return Effect(ChangeKind.DELETE, self.subject, "forget: its table and its offsets stay")
+            return Effect(ChangeKind.DELETE, self.subject, "unregister; its table and its offsets are kept")
         words = f"register: {after.get('topic')} → {after.get('table')}"
         if not before:
             return Effect(ChangeKind.CREATE, self.subject, words)
         changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
         fields = tuple(FieldChange(key, _spell(before.get(key)), _spell(after.get(key))) for key in changed)
-        return Effect(ChangeKind.CHANGE, self.subject, f"{words}; a run takes it when it begins", fields)
+        return Effect(ChangeKind.CHANGE, self.subject, f"{words}; takes effect when the next run starts", fields)
 
     def intend(self, world: Environment) -> Intent:
         return Intent(before=world.use(REGISTERED)().get(self.name), after=self.body)
@@ -135,9 +135,9 @@ def read_body(name: str, body: Mapping[str, Any]) -> DesiredLanding:
         return DesiredLanding(**{**fields, **names, **more})
     except (TypeError, KeyError) as error:
         raise JournalError(
-            f"this seamark can't read the pipeline {name} of the journal",
+            f"this version of seamark can't read pipeline {name} in the journal",
             cause=f"{type(error).__name__}: {error}",
-            hint="apply its files again, or use the version that registered it",
+            hint="apply its spec files again, or use the version that registered it",
         ) from None
 
 

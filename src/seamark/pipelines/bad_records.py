@@ -149,7 +149,7 @@ def build_refusal(landing: Landing, which: str, *, reason: str) -> RejectedError
     return RejectedError(
         f"{which} can't be a row of {landing.table}",
         cause=reason,
-        hint="correct the columns of the pipeline, or keep such records apart: on_error: {dead_letter: {}}",
+        hint="correct the columns of the pipeline, or store such records as dead letters: on_error: {dead_letter: {}}",
     )
 
 

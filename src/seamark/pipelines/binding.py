@@ -73,8 +73,8 @@ def check_bindable(landing: Landing, partitions: int) -> None:
     if landing.needs_binding and partitions > 1 and not landing.is_key_in_key:
         raise _build_refusal(
             landing,
-            f"{landing.topic} has {partitions} partitions, and to.key does not come from the record's key, so records "
-            "of one key may be in any of them",
+            f"{landing.topic} has {partitions} partitions, and to.key is not taken from the record key, so that "
+            "records of one key may be in several of them",
         )
 
 
@@ -100,8 +100,8 @@ def find_binding(landing: Landing, probe: Probe, *, is_first: bool) -> Binding:
     if probe.placement is Placement.GROWN and is_first:
         raise _build_refusal(
             landing,
-            f"{landing.topic} has grown from {probe.grown_from} to {probe.partitions} partitions, and records of one "
-            "key are in two of them",
+            f"the partitions of {landing.topic} were increased from {probe.grown_from} to {probe.partitions}, so that "
+            "records of one key are in two of them",
         )
     if probe.placement is Placement.MIXED:
         raise _build_refusal(landing, probe.words)
@@ -123,8 +123,8 @@ def check_growth(landing: Landing, known: int, partitions: int) -> None:
     if partitions % known:
         raise _build_refusal(
             landing,
-            f"{landing.topic} has grown from {known} to {partitions} partitions, which is no multiple, so keys moved "
-            "between the former partitions",
+            f"the partitions of {landing.topic} were increased from {known} to {partitions}, which isn't a multiple of "
+            f"{known}, so that keys moved between the existing partitions",
         )
 
 
@@ -133,17 +133,18 @@ def build_misplaced(landing: Landing, *, partition: int, offset: int, binding: B
     rule = "" if binding.rule is None else f" by {binding.rule}"
     return _build_refusal(
         landing,
-        f"the key of {landing.topic}-{partition}@{offset} belongs in another of {binding.partitions} partitions{rule}",
+        f"misplaced record {landing.topic}-{partition}@{offset}: its key belongs to another of {binding.partitions} "
+        f"partitions{rule}",
     )
 
 
 def _build_refusal(landing: Landing, cause: str) -> RefusedError:
     what = "orders records by kafka.offset" if landing.order else "has no to.order"
     return RefusedError(
-        f"the upsert of pipeline {landing.name} {what}, and keys are not bound to one partition",
+        f"pipeline {landing.name} can't upsert: it {what}, and records of one key may be in several partitions",
         cause=cause,
-        hint="name what makes a record newer than another one: to: {…, order: [updated_at]}, or order: "
-        "[kafka.timestamp]",
+        hint="set to.order to a column that increases with each update, such as order: [updated_at], or to "
+        "order: [kafka.timestamp]",
         context={"pipeline": landing.name, "topic": landing.topic},
     )
 

@@ -1,4 +1,4 @@
-"""Landings as the files declare them, checked."""
+"""Pipelines as the files declare them, checked."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def choose_declared(
     known = {one.name: one for one in landings}
     for name in names:
         if name not in known:
-            cause = f"there are {', '.join(known)}" if known else "there are none"
+            cause = f"found: {', '.join(known)}" if known else "no pipeline was found"
             raise NotFoundError(f"{missing} {name}", cause=cause, hint=hint)
     return tuple(build_declared(context, known[name]) for name in (names or known))
 
@@ -152,8 +152,8 @@ def _find_settings(context: Context, technology: Technology, name: str) -> Any:
     settings = technology.find_settings(context).get(name)
     if settings is None:
         raise UsageError(
-            f"the context {context.name} has no {technology.place} {name}",
-            hint=f"add it: {technology.build_example(name)}",
+            f"context {context.name} has no {technology.place} {name}",
+            hint=f"add it to the context: {technology.build_example(name)}",
         )
     return settings
 
@@ -169,5 +169,5 @@ def _build_letters(desired: DesiredDeadLetters | None) -> DeadLetters | None:
 
 def _read_word(word: str, words: type[Word], *, what: str) -> Word:
     if word not in set(words):
-        raise UsageError(f"{what} can't be {word!r}", hint=f"one of {', '.join(words)}")
+        raise UsageError(f"invalid value {word!r} for {what}", hint=f"use one of {', '.join(words)}")
     return words(word)

@@ -101,7 +101,9 @@ class LandMetrics:
         self.retries = 0
         self._pause_seconds = 0.0
         if file is not None and not file.absolute().parent.is_dir():
-            raise UsageError(f"there is no folder for {file}", hint="--metrics takes a file in a folder that exists")
+            raise UsageError(
+                f"invalid value {str(file)!r} for --metrics: its folder does not exist", hint="create the folder"
+            )
 
     def landed(self, batch: BatchLanded) -> None:
         """Count what a batch has landed: it is in the database."""
@@ -141,32 +143,39 @@ class LandMetrics:
             write_atomically(self.render().encode(), self._file, mode=_MODE)
         except OSError as error:
             # The rows are landed. A full disk of the monitoring does not justify stopping.
-            _LOGGER.warning("%s can't be written: %s", self._file, error.strerror)
+            _LOGGER.warning("could not write metrics file %s: %s", self._file, error.strerror)
 
     def _build_lines(self) -> Iterator[str]:
         last = self.last
-        yield from self._build("batches_total", "counter", self.batches, "Batches that this run has landed.")
-        yield from self._build("rows_total", "counter", self.rows, "Rows that this run has landed.")
-        yield from self._build("deleted_total", "counter", self.deleted, "Rows that this run has deleted.")
-        yield from self._build("dead_letters_total", "counter", self.dead, "Records that could not be rows.")
-        yield from self._build("records_total", "counter", self.records, "Records that this run has read.")
-        yield from self._build("retries_total", "counter", self.retries, "Tries that an outage has ended.")
+        yield from self._build("batches_total", "counter", self.batches, "Batches written by this run.")
+        yield from self._build("rows_total", "counter", self.rows, "Rows written by this run.")
+        yield from self._build("deleted_total", "counter", self.deleted, "Rows deleted by this run.")
         yield from self._build(
-            "retry_pause_seconds", "gauge", self._pause_seconds, "The pause before the next try; 0 without an outage."
+            "dead_letters_total", "counter", self.dead, "Records stored as dead letters by this run."
+        )
+        yield from self._build("records_total", "counter", self.records, "Records read by this run.")
+        yield from self._build(
+            "retries_total", "counter", self.retries, "Attempts that failed because a server was unreachable."
         )
         yield from self._build(
-            "last_batch_timestamp_seconds", "gauge", self._landed_at, "When the last batch was landed."
+            "retry_pause_seconds",
+            "gauge",
+            self._pause_seconds,
+            "Pause before the next attempt; 0 if there is no outage.",
+        )
+        yield from self._build(
+            "last_batch_timestamp_seconds", "gauge", self._landed_at, "Time when the last batch was committed."
         )
         yield from self._build(
             "newest_record_timestamp_seconds",
             "gauge",
             None if self.newest is None else self.newest / 1000,
-            "The timestamp of the newest record that was read.",
+            "Timestamp of the newest record that was read.",
         )
         if last is not None:
-            yield from self._build("batch_seconds", "gauge", last.seconds, "How long the last batch took.")
-            yield from self._build("records_per_second", "gauge", last.rate, "Records of the last batch by its time.")
-            yield from self._build("behind_records", "gauge", last.behind, "Offsets that lie behind the last batch.")
+            yield from self._build("batch_seconds", "gauge", last.seconds, "Duration of the last batch.")
+            yield from self._build("records_per_second", "gauge", last.rate, "Records per second of the last batch.")
+            yield from self._build("behind_records", "gauge", last.behind, "Lag: offsets after the last batch.")
 
     def _build(self, key: str, kind: str, value: float | None, words: str) -> Iterator[str]:
         """One metric. The name of a landing has no character that would have to be escaped."""

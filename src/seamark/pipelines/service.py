@@ -1,4 +1,4 @@
-"""Landings of topics in tables: what a run would do, the run, and how far it is."""
+"""Pipelines of topics in tables: what a run would do, the run, and how far it is."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def compact_table(declared: PipelineSpec, access: Access) -> tuple[int, int]:
 
 def build_files_view(parts: Sequence[FilePart]) -> View[FilePart]:
     """The files by date."""
-    return View(LISTING, tuple(parts), empty="the table has no files")
+    return View(LISTING, tuple(parts), empty="The table has no files.")
 
 
 LISTING: Listing[FilePart] = Listing(
@@ -57,12 +57,12 @@ LISTING: Listing[FilePart] = Listing(
         Column("date", "DATE", lambda part: part.date, text=lambda part: part.date or "-"),
         Column("files", "FILES", lambda part: part.files, text=lambda part: render_number(part.files), right=True),
         Column("bytes", "SIZE", lambda part: part.size, text=lambda part: render_bytes(part.size), right=True),
-        Column("fewest", "COULD BE", lambda part: part.fewest, right=True),
+        Column("fewest", "COMPACTED", lambda part: part.fewest, right=True),
     ),
 )
 
 
-class Landings:
+class Pipelines:
     """The landings of a context, as spec files declare them, or as they were applied."""
 
     def __init__(
@@ -87,15 +87,15 @@ class Landings:
                 self._context,
                 self._load(paths, allow_python),
                 names=names,
-                missing="no file declares the pipeline",
-                hint="look at -f, and at the section pipelines: there",
+                missing="the spec files don't define pipeline",
+                hint="check -f, and the section pipelines: of these files",
             )
         return choose_declared(
             self._context,
             [read_body(name, body) for name, body in sorted(self._read_registered().items())],
             names=names,
             missing="the journal has no pipeline",
-            hint="apply the files that declare it, or name them: -f PATH",
+            hint="apply the spec files that define it, or pass them with -f PATH",
         )
 
     def plan(self, declared: PipelineSpec) -> LandPlan:
@@ -137,7 +137,7 @@ class Landings:
         declared, landing = plan.declared, plan.declared.landing
         if plan.statements:
             declared.open_table().apply_layout(plan.statements)
-        work = Work("landing", landing.name, f"seamark land run {landing.name}")
+        work = Work("pipeline", landing.name, f"seamark pipelines run {landing.name}")
         with open_spark(spark or SparkOptions(), work) as session:
             from seamark.pipelines.spark_job import DEFAULT_RECORDS, LandEnds, run_landing  # noqa: PLC0415
             from seamark.spark.settings import build_client, build_source  # noqa: PLC0415
@@ -165,6 +165,6 @@ class Landings:
         reading = self._kafka().read_topics([name])
         for error in reading.failures.values():
             if isinstance(error, NotFoundError):
-                error.hint = f"check from.topic at {declared.place}, or make it: seamark topics create {name}"
+                error.hint = f"check from.topic at {declared.place}, or create the topic: seamark topics create {name}"
             raise error
         return reading.items[0]

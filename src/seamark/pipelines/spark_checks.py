@@ -139,7 +139,9 @@ def _build_named(name: str) -> ColumnCheck:
             for number in ("real", "double precision")
         },
         **{
-            text: ColumnCheck(((_is_no_json, f"invalid input syntax for type {text}"),), _is_plain_json, is_slow=True)
+            text: ColumnCheck(
+                ((_is_invalid_json, f"invalid input syntax for type {text}"),), _is_plain_json, is_slow=True
+            )
             for text in ("json", "jsonb")
         },
     }
@@ -217,7 +219,7 @@ def _build_time(name: str) -> ColumnCheck:
     )
 
 
-def _is_no_json(values: pa.Array) -> pa.Array:
+def _is_invalid_json(values: pa.Array) -> pa.Array:
     return pa.array([None if text is None else _read_json(text) is False for text in values.to_pylist()], pa.bool_())
 
 

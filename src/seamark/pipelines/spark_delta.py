@@ -87,8 +87,10 @@ def _build_reason(name: str, kind: str, *, turned: Column) -> Column:
     """Why a column's text or number could not be turned, or must not be a row."""
     has_value = sf.col(f"`{name}`").isNotNull()
     if kind not in _BOUNDS:
-        return sf.when(has_value & turned.isNull(), sf.lit(f"its {name} is no {kind}"))
-    return sf.when(has_value & ~_is_known(turned, kind), sf.lit(f"its {name} is no {kind} of the years 1 to 9999"))
+        return sf.when(has_value & turned.isNull(), sf.lit(f"invalid {kind} in column {name}"))
+    return sf.when(
+        has_value & ~_is_known(turned, kind), sf.lit(f"invalid {kind} in column {name}: expected years 1 to 9999")
+    )
 
 
 def _is_known(column: Column, kind: str) -> Column:

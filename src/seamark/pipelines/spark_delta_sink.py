@@ -1,4 +1,4 @@
-"""`seamark.lake`: how the tasks of a landing write files of a lake. What they wrote is committed by the driver."""
+"""`seamark.pipeline.delta`: the tasks of a pipeline write data files of a Delta table; the driver commits them."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class LakeSink(DataSource):
     @classmethod
     def name(cls) -> str:
         """The name for `format`."""
-        return "seamark.lake"
+        return "seamark.pipeline.delta"
 
     @keep_error_details
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer of one batch."""
         if overwrite:
-            raise UsageError("a landing overwrites nothing", hint='mode("append")')
+            raise UsageError("a pipeline can't overwrite its table", hint='use mode("append")')
         return LakeWriter(
-            Landing.from_dict(strict.read_json(self.options["landing"], what="a landing")),
+            Landing.from_dict(strict.read_json(self.options["landing"], what="a pipeline")),
             TableLocation.from_json(self.options[PLACE_OPTION]),
             told=self.options["told"],
             offsets=int(self.options["offsets"]),
@@ -105,9 +105,9 @@ class LakeWriter(DataSourceArrowWriter):
             return FilesMessage(refusal=(error.message, error.cause, error.hint))
         except OSError as error:
             raise UnreachableError(
-                f"{self.place.url} could not be written",
+                f"could not write to {self.place.url}",
                 cause=" ".join(str(error).split())[:300],
-                hint="check that the lake's store is up, and the rights of its keys",
+                hint="check that the storage of the lake is reachable, and the permissions of its keys",
             ) from error
 
     def _write(self, iterator: Iterator[pa.RecordBatch]) -> FilesMessage:
@@ -123,7 +123,7 @@ class LakeWriter(DataSourceArrowWriter):
                 first = batch.filter(pc.is_valid(batch.column(REASON)))
                 raise build_refusal(
                     self.landing,
-                    f"the record {self.landing.topic}-{first.column(PARTITION)[0]}@{first.column(OFFSET)[0]}",
+                    f"record {self.landing.topic}-{first.column(PARTITION)[0]}@{first.column(OFFSET)[0]}",
                     reason=first.column(REASON)[0].as_py(),
                 )
             bad.add(reasons, records=batch.num_rows)

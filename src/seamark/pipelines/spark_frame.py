@@ -125,13 +125,13 @@ def _list_garbled(landing: Landing) -> list[tuple[Column, str]]:
         texts = [one for one in columns if one.path and isinstance(_find_type(one.type), StringType)]
         marks = [_build_column(one, landing).contains(_REPLACEMENT) for one in texts]
         if any(not column.path for column in columns):
-            found.append((is_bad, f"its {place} is not UTF-8"))
+            found.append((is_bad, f"the {place} is not valid UTF-8"))
         elif marks:
-            found.append((reduce(Column.__or__, marks) & is_bad, f"its {place} is not UTF-8"))
+            found.append((reduce(Column.__or__, marks) & is_bad, f"the {place} is not valid UTF-8"))
     return found
 
 
-def _is_no_object(column: Column) -> Column:
+def _is_not_object(column: Column) -> Column:
     """Of a list of objects Spark would take one, and say nothing."""
     text = column.cast("string")
     # Most begin with their brace, and need not be copied to be looked at.
@@ -207,37 +207,39 @@ def _list_reasons(landing: Landing) -> list[tuple[Column, str]]:
     has_value = sf.col("value").isNotNull()
     found = []
     if not (landing.mode is Mode.UPSERT and landing.is_key_in_key):
-        found.append((~has_value, "it has no value"))
+        found.append((~has_value, "the value is null"))
     if landing.format is Format.DEBEZIUM or any(column.place is RecordPart.VALUE for column in landing.columns):
-        is_bad = has_value & (sf.col("seamark_json")[_BAD].isNotNull() | _is_no_object(sf.col("value")))
-        found.append((is_bad, "its value is not JSON of these columns"))
+        is_bad = has_value & (sf.col("seamark_json")[_BAD].isNotNull() | _is_not_object(sf.col("value")))
+        found.append((is_bad, "the value is not valid JSON for the columns"))
     if landing.schemas and any(column.place is RecordPart.VALUE for column in landing.columns):
         is_missing = has_value & sf.col("seamark_json")[_PAYLOAD].isNull()
-        found.append((is_missing, "its value has no payload: is it JSON with a schema?"))
+        found.append((is_missing, "the value has no field payload, which from.schemas requires"))
     if landing.format is Format.DEBEZIUM:
         known = _operation(landing).isin(*_ROW_OPS, *((_DELETE_OP,) if landing.mode is Mode.UPSERT else ()))
-        found.append((has_value & ~sf.coalesce(known, sf.lit(False)), "its value is no change of a row: op"))
-        found.append((has_value & _row(landing, "seamark_json").isNull(), "its value has neither after nor before"))
+        found.append((has_value & ~sf.coalesce(known, sf.lit(False)), "the value has an unsupported op"))
+        found.append(
+            (has_value & _row(landing, "seamark_json").isNull(), "the value has neither field after nor field before")
+        )
     if any(column.place is RecordPart.KEY and column.path for column in landing.columns):
-        is_bad = sf.col("seamark_json_key")[_BAD].isNotNull() | _is_no_object(sf.col("key"))
-        found.append((sf.col("key").isNotNull() & is_bad, "its key is not JSON of these columns"))
+        is_bad = sf.col("seamark_json_key")[_BAD].isNotNull() | _is_not_object(sf.col("key"))
+        found.append((sf.col("key").isNotNull() & is_bad, "the key is not valid JSON for the columns"))
     found += _list_garbled(landing)
     for name in landing.key:
         column = next(one for one in landing.columns if one.name == name)
-        found.append((_build_column(column, landing).isNull(), f"it has no {name}, which is part of the table's key"))
+        found.append((_build_column(column, landing).isNull(), f"column {name} of the table's key is null"))
     return found + _list_unordered(landing)
 
 
 def _list_unordered(landing: Landing) -> list[tuple[Column, str]]:
     """List what has no order, so that it can't be compared with the row."""
     found = [
-        (_build_column(column, landing).isNull(), f"it has no {column.name}, which to.order names")
+        (_build_column(column, landing).isNull(), f"column {column.name} of to.order is null")
         for column in landing.columns
         if column.name in landing.order
     ]
     if KAFKA_TIMESTAMP in landing.order:
         # Kafka's -1: the producer's client is from before timestamps.
-        found.append((sf.unix_millis("timestamp") < 0, "it has no timestamp, which to.order names"))
+        found.append((sf.unix_millis("timestamp") < 0, "the record has no timestamp, which to.order requires"))
     return found
 
 

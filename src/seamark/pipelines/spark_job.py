@@ -123,7 +123,7 @@ class _Listener(StreamingQueryListener):
         try:
             self._tell(build_progress(json.loads(event.progress.json)))
         except Exception:
-            _LOGGER.exception("the progress of %s can't be told", self._name)
+            _LOGGER.exception("could not report the progress of %s", self._name)
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         if event.runId == self._run:
@@ -199,7 +199,7 @@ def run_landing(
         RefusedError: records that were not landed are gone, or the topic was recreated.
     """
     if records < 1 or (every_seconds is not None and every_seconds < 0):
-        raise UsageError("a batch has at least one record, and a time that is not negative between two")
+        raise UsageError("invalid batch settings: expected at least one record, and a pause of 0 s or more")
     outage, stop = Outage(patience_seconds=patience_seconds, clock=time.monotonic), stop or threading.Event()
 
     def count(landed: BatchLanded) -> None:
@@ -224,7 +224,7 @@ def run_landing(
                 wait = outage.plan(error) if run.entries else None
                 if wait is None or stop.is_set():
                     raise
-                _LOGGER.warning("%s: %s; next try in %g s", landing.owner, wait.reason, wait.seconds)
+                _LOGGER.warning("%s: %s; next attempt in %g s", landing.owner, wait.reason, wait.seconds)
                 if on_wait is not None:
                     on_wait(wait)
                 if stop.wait(wait.seconds):
@@ -345,7 +345,7 @@ class _Run:
         if failure is not None:
             raise failure
         if stop.is_set():
-            self._read_again()
+            self._reload_entries()
             return
         self._require_known()
 
@@ -414,7 +414,7 @@ class _Run:
         if is_grown:
             raise _Grown
 
-    def _read_again(self) -> None:
+    def _reload_entries(self) -> None:
         """After an end in the middle of a batch."""
         ledger = self.target.read()
         self.entries = {number: ledger.get(entry.key, entry) for number, entry in self.entries.items()}

@@ -118,10 +118,10 @@ class RowWriter:
             yield build_lines(batch, self._names, lines)
 
     def _name(self, offset: int) -> str:
-        return f"the record {self._spot}@{offset}"
+        return f"record {self._spot}@{offset}"
 
 
-_SPENT = f"PostgreSQL refuses more records than {MOST} savepoints of one transaction can tell apart"
+_SPENT = f"PostgreSQL rejects more records than can be isolated with {MOST} savepoints of one transaction"
 
 
 class DeadLetterWriter:
@@ -292,7 +292,7 @@ class DeadLetterWriter:
             f"{self._bad.dead:,} of {self._bad.records:,} records of {self._bad.spot} can't be rows of "
             f"{self._landing.table}, and there are more",
             cause=f"{_SPENT}; {self._bad.describe_most_common() or f'the last reason: {reason}'}",
-            hint="correct the columns of the pipeline or the table, or make batches smaller: limits.records",
+            hint="correct the columns of the pipeline or the table, or use smaller batches: limits.records",
         )
 
 
@@ -359,16 +359,16 @@ class LandingSink(DataSource):
     @classmethod
     def name(cls) -> str:
         """The name for `format`."""
-        return "seamark.landing"
+        return "seamark.pipeline.postgres"
 
     @keep_error_details
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer of one batch."""
         if overwrite:
-            raise UsageError("a landing overwrites nothing", hint='mode("append")')
+            raise UsageError("a pipeline can't overwrite its table", hint='use mode("append")')
         steps = strict.read_list(strict.read_json(self.options["steps"], what="steps"), what="steps")
         return LandingWriter(
-            Landing.from_dict(strict.read_json(self.options["landing"], what="a landing")),
+            Landing.from_dict(strict.read_json(self.options["landing"], what="a pipeline")),
             steps={entry[2]: LedgerAdvance(LedgerEntry(*entry), end) for entry, end in steps},
             url=self.options[URL_OPTION],
             counts=self.options.get("counts", ""),
@@ -457,8 +457,8 @@ def _expect_one(batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[p
         numbers = batch.column(PARTITION)
         if set(numbers.unique().to_pylist()) != {partition}:
             raise RefusedError(
-                "a task got records of more than one partition",
-                hint="leave minPartitions, maxRecordsPerPartition and adaptive execution out",
+                "a task received records of more than one partition",
+                hint="remove minPartitions, maxRecordsPerPartition and adaptive execution",
             )
         yield batch
 
@@ -489,9 +489,9 @@ class TableTarget:
         columns = self._database.read_columns()
         if columns is not None and (missing := build_statements(self._landing, columns)):
             raise RefusedError(
-                f"{self._landing.table} is not as {self._landing.name} needs it",
-                cause=f"it lacks: {'; '.join(missing)}",
-                hint="seamark land run adds it after it was shown",
+                f"table {self._landing.table} does not match pipeline {self._landing.name}",
+                cause=f"missing: {'; '.join(missing)}",
+                hint=f"add it: seamark pipelines run {self._landing.name}",
             )
         self._database.prepare()
 

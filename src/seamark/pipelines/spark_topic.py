@@ -20,25 +20,26 @@ _SAMPLES, _LEAST_SAMPLES = 2_000, 20
 
 
 class LandTopic:
-    """The topic of one landing."""
+    """The topic of one pipeline."""
 
     def __init__(self, landing: Landing, brokers: Brokers) -> None:
         self._landing = landing
         self._brokers = brokers
         self._told: dict[int, int] = {}
+        self._start = OffsetSpec.EARLIEST
         self.topic_id = ""
 
     def read_firsts(self, known: Mapping[tuple[str, int], LedgerEntry], *, start: OffsetSpec) -> list[LedgerEntry]:
         """An entry for each partition: the ledger's, or a first one at the edge `start`.
 
         Raises:
-            RefusedError: records that the ledger has not seen are gone from the topic.
+            RefusedError: records after the ledger offset were deleted from the topic.
         """
         topic = self._read()
         begins = self._read_edge(topic, OffsetSpec.EARLIEST)
         # The newest is what Spark may read: behind an open transaction it would find nothing, and call it lost.
         starts = begins if start is OffsetSpec.EARLIEST else self._read_edge(topic, OffsetSpec.STABLE)
-        self.topic_id = topic.topic_id
+        self._start, self.topic_id = start, topic.topic_id
         found = [
             known.get(
                 (topic.topic_id, number), LedgerEntry(topic.name, topic.topic_id, number, next_offset=starts[number])
@@ -48,8 +49,9 @@ class LandTopic:
         for entry in found:
             if entry.next_offset < begins[entry.partition]:
                 raise RefusedError(
-                    f"{entry} begins at {begins[entry.partition]}, and {self._landing.owner} is at {entry.next_offset}",
-                    cause="retention, or somebody, has deleted records that were not landed",
+                    f"{entry} starts at offset {begins[entry.partition]}, and {self._landing.owner} is at "
+                    f"{entry.next_offset}",
+                    cause="records were deleted before the pipeline processed them, by retention or by a user",
                     hint=f"accept the loss: seamark offsets move {self._landing.owner} --to earliest",
                 )
         return found
@@ -62,9 +64,10 @@ class LandTopic:
         """
         if self._landing.order and any(topic_id != self.topic_id for topic_id, _ in known):
             raise RefusedError(
-                f"{self._landing.owner} orders rows by kafka.offset, and its topic is not the one that they came from",
-                cause=f"the ID of {self._landing.topic} is {self.topic_id}, and the ledger has entries of another one",
-                hint="use another to.order, or land in a new table by another name of the pipeline",
+                f"{self._landing.owner} orders rows by kafka.offset, but its topic was recreated",
+                cause=f"the topic ID of {self._landing.topic} is {self.topic_id}, and the ledger has entries of "
+                "another ID",
+                hint="set another to.order, or define a pipeline of another name with a new table",
             )
 
     def probe(self, client: Mapping[str, str]) -> Probe:
@@ -86,14 +89,21 @@ class LandTopic:
         found = self._read()
         if found.topic_id != self.topic_id:
             raise RefusedError(
-                f"the topic {found.name} was deleted and made anew while {self._landing.owner} ran",
-                cause=f"its id is {found.topic_id}, and it was {self.topic_id}",
-                hint="start the landing again: it begins anew, with the new topic's first record",
+                f"topic {found.name} was recreated while {self._landing.owner} ran",
+                cause=f"its topic ID is {found.topic_id}, and was {self.topic_id}",
+                hint=self._build_restart_hint(),
             )
         return len(found.partitions)
 
+    def _build_restart_hint(self) -> str:
+        """Return how to continue with a recreated topic, of which the ledger has no entry: it starts at `start`."""
+        restart = f"run it again: seamark pipelines run {self._landing.name}"
+        if self._start is OffsetSpec.EARLIEST:
+            return f"{restart}; it starts at the first record of the new topic"
+        return f"{restart}; it starts at the end of the new topic, unless you set from.start to earliest first"
+
     def mirror(self, entries: Iterable[LedgerEntry]) -> None:
-        """Commit the ledger's offsets to the landing's group, which shows lag. A failure is logged only."""
+        """Commit the ledger's offsets to the group of the pipeline, which shows lag. A failure is logged only."""
         moved = {one.partition: one.next_offset for one in entries if self._told.get(one.partition) != one.next_offset}
         if not moved:
             return
@@ -102,7 +112,11 @@ class LandTopic:
             self._brokers.alter_group_offsets(self._landing.group, offsets)
             self._told |= moved
         except SeamarkError as error:
-            _LOGGER.info("the offsets of the group %s are not up to date: %s", self._landing.group, error.message)
+            _LOGGER.info(
+                "could not commit the offsets of group %s, so that its lag is out of date: %s",
+                self._landing.group,
+                error.message,
+            )
 
     def _read(self) -> TopicStatus:
         reading = self._brokers.read_topics([self._landing.topic])

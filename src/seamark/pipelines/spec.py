@@ -30,40 +30,40 @@ if TYPE_CHECKING:
     from seamark.context import Context
 
 PIPELINE_KEYS: Mapping[str, str] = {
-    "kind": "What it does. land brings a topic into a table, each record once.",
-    "from": "The topic, and what its records are.",
+    "kind": "What it does. land writes the records of a topic to a table, exactly once.",
+    "from": "The topic and the format of its records.",
     "to": "The database or the lake, and the table.",
     "columns": "The table's columns: name: TYPE, or name: {type, from}.",
-    "on_error": "What a record that can't be a row does: stop, or {dead_letter: {table, max}}.",
-    "every": "How often a batch is landed, as 10s. Without it, what is there is landed once.",
-    "limits": "How much a batch may have.",
+    "on_error": "What to do with a record that can't be written as a row: stop, or {dead_letter: {table, max}}.",
+    "every": "Interval between batches, such as 10s. Without it, a run processes the available records and ends.",
+    "limits": "Limits of a batch.",
 }
 ON_ERROR_KEYS: Mapping[str, str] = {
-    "dead_letter": "Keep such records in a table, with the reason, and continue.",
+    "dead_letter": "Store such records in a table, with the reason, and continue.",
 }
 DEAD_LETTER_KEYS: Mapping[str, str] = {
-    "table": "The table, in the same database; by default seamark_dead_letters. Not for a lake.",
-    "max": "How many the run may keep: N records, or N% of each range. By default 10%.",
+    "table": "The table in the same database; default seamark_dead_letters. Not for a lake.",
+    "max": "How many records a run may store: N records, or N% of each range. Default 10%.",
 }
 FROM_KEYS: Mapping[str, str] = {
     "topic": "The topic's name.",
-    "format": "What values are: json, or debezium.",
-    "schemas": "Whether JSON has Connect's schema around it, as with schemas.enable=true.",
-    "start": "Where the first run begins: earliest or latest.",
+    "format": "Format of the values: json or debezium.",
+    "schemas": "Whether JSON includes Connect's schema, as with schemas.enable=true.",
+    "start": "Where the first run starts: earliest or latest.",
 }
 _TABLE_KEYS: Mapping[str, str] = {
     "table": "The table, or SCHEMA.TABLE; in a lake a folder below it.",
     "mode": "append adds a row for each record; upsert replaces the row of the same key.",
     "key": "The columns of the table's key, for upsert.",
-    "order": "For upsert: columns that say which record of a key is newer, or kafka.timestamp, or kafka.offset.",
-    "tombstones": "For upsert with order: how long deletes are remembered; by default 7d.",
-    "date": "The column by whose date a lake's table is parted.",
+    "order": "For upsert: columns that determine which record of a key is newer, or kafka.timestamp, or kafka.offset.",
+    "tombstones": "For upsert with order: how long tombstones are kept; default 7d.",
+    "date": "The column by whose date a table of a lake is partitioned.",
 }
 COLUMN_KEYS: Mapping[str, str] = {
-    "type": "PostgreSQL's own type, as numeric(12, 2); in a lake one that Delta has.",
-    "from": "Where in the record it is: value.a.b, key, key.id, or kafka.offset, partition, timestamp, topic.",
+    "type": "A type of PostgreSQL, such as numeric(12, 2); in a lake, a type of Delta.",
+    "from": "Its source in the record: value.a.b, key, key.id, or kafka.offset, partition, timestamp, topic.",
 }
-LIMIT_KEYS: Mapping[str, str] = {"records": "How many records a batch has at most, all partitions together."}
+LIMIT_KEYS: Mapping[str, str] = {"records": "Maximum number of records per batch, for all partitions together."}
 _KINDS = ("land",)
 _STOP = "stop"
 _TRUTHS = {"true": True, "false": False}
@@ -80,7 +80,7 @@ class PipelineKind(SectionKind[DesiredLanding]):
 
     section = "pipelines"
     noun = "pipeline"
-    summary = "Jobs of Spark: name: {kind: land, from, to, columns, …}."
+    summary = "Spark jobs: name: {kind: land, from, to, columns, …}."
     phase = CONNECTOR_PHASE + 10
     kept = "stay registered"
     is_owned = True
@@ -148,7 +148,7 @@ class PipelineKind(SectionKind[DesiredLanding]):
         except FormatVersionError:
             raise
         except SeamarkError as error:
-            return SectionPlan(notes=(f"pipelines are checked, and not registered: {error.message}",))
+            return SectionPlan(notes=(f"pipelines were checked, but will not be registered: {error.message}",))
         _refuse_foreign(bodies, registered, ownership=request.ownership, adopt=request.adopt)
         steps = [RegisterPipeline(name, body) for name, body in bodies.items() if registered.get(name) != body]
         others = request.ownership.others()
@@ -174,9 +174,9 @@ def _refuse_foreign(
         if build_pipeline_owner(name) in others
     ]:
         raise RefusedError(
-            f"another spec has {len(taken)} of these pipelines; nothing was changed",
+            f"another spec manages {len(taken)} of these pipelines; no changes were made",
             cause=", ".join(taken),
-            hint="plan the spec that has them, take them out of one of the two, or take them over: --adopt",
+            hint="use that spec, remove them from one of the two, or take them over with --adopt",
         )
 
 
@@ -194,11 +194,11 @@ class _Entry:
     table: SpecTable
 
     def read(self, name: str, place: FileLocation) -> DesiredLanding:
-        self._refuse_former()
+        self._refuse_renamed()
         self.table.check_keys(PIPELINE_KEYS, what="a pipeline")
         kind = self.require("kind")
         if kind not in _KINDS:
-            raise self.table.build_error(f"no pipeline is of kind {kind}", key="kind", hint="kind: land")
+            raise self.table.build_error(f"invalid value {kind!r} for kind", key="kind", hint="use kind: land")
         source = self.read_below("from", FROM_KEYS)
         target = self.read_below("to", build_to_keys())
         return DesiredLanding(
@@ -219,13 +219,13 @@ class _Entry:
             **self._read_limits(),
         )
 
-    def _refuse_former(self) -> None:
-        """Refuse the words that on_error had before, with those that it has now."""
+    def _refuse_renamed(self) -> None:
+        """Refuse the key that on_error has replaced, with its replacement."""
         if "dead_letters" in self.table:
             is_text = not (self.table.is_table("dead_letters") or self.table.is_list("dead_letters"))
             table = self.table.find_text("dead_letters") if is_text else "TABLE"
-            hint = f"on_error: {{dead_letter: {{table: {table}}}}}"
-            problem = "dead_letters is a part of on_error"
+            hint = f"use on_error: {{dead_letter: {{table: {table}}}}}"
+            problem = "dead_letters was replaced by on_error"
             raise self.table.build_error(problem, key="dead_letters", at_key=True, hint=hint)
 
     def _read_letters(self) -> DesiredDeadLetters | None:
@@ -235,11 +235,11 @@ class _Entry:
             word = self.table.read_text("on_error")
             if word == _STOP:
                 return None
-            hint = "on_error: stop, or on_error: {dead_letter: {table: TABLE, max: 10%}}"
-            raise self.table.build_error(f"on_error can't be {word}", key="on_error", hint=hint)
+            hint = "use on_error: stop, or on_error: {dead_letter: {table: TABLE, max: 10%}}"
+            raise self.table.build_error(f"invalid value {word!r} for on_error", key="on_error", hint=hint)
         entry = self.read_below("on_error", ON_ERROR_KEYS)
         if "dead_letter" not in entry.table:
-            raise entry.table.build_error("dead_letter is missing here", hint="add dead_letter: {}")
+            raise entry.table.build_error("dead_letter is missing", hint="add dead_letter: {}")
         if entry.table.is_null("dead_letter"):
             return DesiredDeadLetters()
         below = entry.read_below("dead_letter", DEAD_LETTER_KEYS)
@@ -247,12 +247,12 @@ class _Entry:
 
     def require(self, key: str) -> str:
         if key not in self.table:
-            raise self.table.build_error(f"{key} is missing here", hint=f"add {key}: …")
+            raise self.table.build_error(f"{key} is missing", hint=f"add {key}: …")
         return self.table.read_text(key)
 
     def read_below(self, key: str, known: Mapping[str, str]) -> _Entry:
         if key not in self.table:
-            raise self.table.build_error(f"{key} is missing here", hint=f"add {key}: {{…}}")
+            raise self.table.build_error(f"{key} is missing", hint=f"add {key}: {{…}}")
         table = self.table.read_table(key)
         table.check_keys(known, what=key)
         return _Entry(table)
@@ -264,9 +264,9 @@ class _Entry:
         places = [one.place for one in open_registry().tables]
         found = self.read_some(*places)
         if len(found) != 1:
-            problem = f"{places[0]} is missing here"
+            problem = f"{places[0]} is missing"
             if found:
-                problem = f"a table is in {' or in '.join(f'a {place}' for place in places)}, not in both"
+                problem = f"{' and '.join(places)} can't both be set"
             hint = f"add {', or '.join(f'{one}: NAME' for one in places)}"
             raise self.table.build_error(problem, hint=hint)
         ((place, name),) = found.items()
@@ -274,7 +274,7 @@ class _Entry:
 
     def _read_columns(self) -> Iterator[DesiredColumn]:
         if "columns" not in self.table:
-            raise self.table.build_error("columns are missing here", hint="add columns: {NAME: TYPE, …}")
+            raise self.table.build_error("columns is missing", hint="add columns: {NAME: TYPE, …}")
         columns = self.table.read_table("columns")
         for key in columns:
             name = columns.read_name(key)
@@ -297,7 +297,7 @@ class _Entry:
         if key not in self.table:
             return {}
         if not self.table.is_list(key):
-            raise self.table.build_error(f"{key} must be a list of columns", key=key, hint=f"{key}: [id]")
+            raise self.table.build_error(f"{key} must be a list of columns", key=key, hint=f"use {key}: [id]")
         return {key: self.table.read_texts(key, what=f"a column of {key}")}
 
     def read_duration(self, key: str) -> dict[str, Any]:
@@ -306,8 +306,8 @@ class _Entry:
         try:
             return {key: parse_duration(self.table.read_text(key))}
         except ValueError:
-            problem = f"{key} must be a length of time"
-            raise self.table.build_error(problem, key=key, hint=f"as in {key}: 10s") from None
+            problem = f"{key} must be a duration"
+            raise self.table.build_error(problem, key=key, hint=f"use a form such as {key}: 10s") from None
 
     def _read_limits(self) -> dict[str, Any]:
         if "limits" not in self.table:

@@ -75,7 +75,7 @@ class LandPlan:
         name = self.declared.landing.name
         if self.state is LandState.LOST:
             return f"accept the loss: seamark offsets move {self.declared.landing.owner} --to earliest"
-        return "-" if self.state is LandState.LANDED else f"seamark land run {name}"
+        return "-" if self.state is LandState.LANDED else f"seamark pipelines run {name}"
 
     def require_whole(self) -> None:
         """Refuse a landing of which records are lost: its owner decides whether to continue without them."""
@@ -83,7 +83,7 @@ class LandPlan:
             return
         landing = self.declared.landing
         raise RefusedError(
-            f"records of {landing.topic} were deleted before {landing.name} has landed them",
+            f"records of {landing.topic} were deleted before pipeline {landing.name} processed them",
             cause=", ".join(f"partition {one.partition}: {one.lost}" for one in self.partitions if one.lost),
             hint=f"accept the loss: seamark offsets move {landing.owner} --to earliest",
         )

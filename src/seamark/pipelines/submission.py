@@ -76,7 +76,7 @@ class Submission:
         named = [word for file in files for word in ("-f", file)]
         python = ["--allow-python"] if self.allow_python else []
         once = ["--once"] if is_once else []
-        return ("land", "run", self.name, *named, *python, "--context", self.context, *once, "--yes", "--no-input")
+        return ("pipelines", "run", self.name, *named, *python, "--context", self.context, *once, "--yes", "--no-input")
 
 
 _SECRET_VARIABLE = "secret://env/"  # noqa: S105 - the beginning of a reference
@@ -100,9 +100,11 @@ def build_submission(context: Context, declared: PipelineSpec, options: SubmitOp
     """The run, with nothing in it that must not be shown."""
     is_far = options.form is SubmitForm.SPARK_APPLICATION
     if is_far and options.spark.master:
-        raise UsageError("a SparkApplication names no master", hint="leave --master out: its operator knows it")
+        raise UsageError(
+            "--master can't be used with --format spark-application", hint="remove --master: the operator sets it"
+        )
     if is_far and any(file.is_dir() for file in options.files):
-        raise UsageError("a ConfigMap takes files, and no folders", hint="name the files of the spec: -f FILE")
+        raise UsageError("a ConfigMap can't contain folders", hint="pass the files of the spec: -f FILE")
     _check_conf(options.spark.conf, is_far=is_far)
     pack = _find_pack(options.pack, options.form)
     jars = _find_jars(options.spark.jars, is_far=is_far)
@@ -133,13 +135,14 @@ def _check_conf(conf: Mapping[str, str], *, is_far: bool) -> None:
     for key, value in conf.items():
         if mask_value(key, value) != value:
             raise UsageError(
-                f"{key} holds a secret, and what is printed is kept in files and shown in lists of processes",
-                hint="put it into spark-defaults.conf, or into what Spark reads from its environment",
+                f"refusing to print {key}: it is a secret, and the output is stored in files and visible in process "
+                "lists",
+                hint="set it in spark-defaults.conf or in the environment of Spark",
             )
     if not is_far and conf.get("spark.submit.deployMode", "client") != "client":
         raise UsageError(
-            "the driver reads the contexts and the spec of this machine",
-            hint="leave spark.submit.deployMode out; on Kubernetes: --as spark-application",
+            "spark.submit.deployMode must be client: the driver reads contexts and spec files of this machine",
+            hint="remove spark.submit.deployMode; for Kubernetes, use --format spark-application",
         )
 
 
@@ -148,14 +151,14 @@ def _find_pack(place: str, form: SubmitForm) -> str:
         if form is SubmitForm.SPARK_APPLICATION:
             return place.rstrip("/")
         raise UsageError(
-            "the driver takes seamark from a folder of its own machine",
-            hint="give the folder that seamark spark pack wrote: --pack FOLDER",
+            f"invalid value {place!r} for --pack: the driver reads a folder of its own machine",
+            hint="pass the folder that seamark spark pack created: --pack DIR",
         )
     if form is SubmitForm.SPARK_APPLICATION:
         raise UsageError(
-            f"pods do not see the folder {place} of this machine",
-            hint="say where you have put what seamark spark pack wrote: --pack s3a://BUCKET/FOLDER, or with an image "
-            "that holds it --pack local:///FOLDER",
+            f"invalid value {place!r} for --pack: pods can't access folders of this machine",
+            hint="upload the output of seamark spark pack, and pass --pack s3a://BUCKET/FOLDER; or add it to the "
+            "image, and pass --pack local:///FOLDER",
         )
     folder = Path(place).absolute()
     if form is SubmitForm.AIRFLOW and Path(place).is_absolute():
@@ -163,8 +166,8 @@ def _find_pack(place: str, form: SubmitForm) -> str:
         return str(folder)
     if missing := [name for name in (ARCHIVE, PROGRAM) if not (folder / name).is_file()]:
         raise ConfigurationError(
-            f"there is no {' and no '.join(missing)} in {place}",
-            hint=f"make them: seamark spark pack --out {place}; or name their folder with --pack",
+            f"folder {place} does not contain {' and '.join(missing)}",
+            hint=f"create them: seamark spark pack --dir {place}; or pass their folder with --pack",
         )
     return str(folder)
 
@@ -175,7 +178,7 @@ def _find_jars(folder: str | Path | None, *, is_far: bool) -> tuple[str, ...]:
         return ()
     found = tuple(str(jar.absolute()) for jar in sorted(Path(named).glob("*.jar")))
     if not found:
-        raise ConfigurationError(f"there is no jar in {named}", hint="give the folder that holds them")
+        raise ConfigurationError(f"folder {named} contains no jars", hint="pass the folder that contains them")
     # In a pod, a path is one of its image.
     return tuple(f"local://{jar}" for jar in found) if is_far else found
 

@@ -24,10 +24,10 @@ def _build_text(run: Submission) -> Iterator[str]:
     task = "land_" + re.sub(r"[^A-Za-z0-9_]", "_", run.name)
     yield "from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator"
     yield ""
-    yield f"# The connection {_CONNECTION} says where Spark is{f': {run.master}' if run.master else ''}."
+    yield f"# Airflow connection {_CONNECTION} has the Spark master{f': {run.master}' if run.master else ''}."
     if run.variables:
-        yield f"# The environment of the worker has {', '.join(run.variables)}."
-    yield "# It may fail and run again anywhere: the database knows how far it is."
+        yield f"# The environment of the Airflow worker must set {', '.join(run.variables)}."
+    yield "# The task can be retried on any worker: its offsets are stored with the rows."
     yield f"{task} = SparkSubmitOperator("
     yield from (f"    {text}" for text in _build_settings(run, task))
     yield ")"
@@ -35,7 +35,7 @@ def _build_text(run: Submission) -> Iterator[str]:
 
 def _build_settings(run: Submission, task: str) -> Iterator[str]:
     yield f"task_id={_quote(task)},"
-    yield f"name={_quote(f'seamark landing {run.name}')},"
+    yield f"name={_quote(f'seamark pipeline {run.name}')},"
     yield f"conn_id={_quote(_CONNECTION)},"
     # The driver reads the contexts and the spec of the worker's machine.
     yield 'deploy_mode="client",'
@@ -50,7 +50,7 @@ def _build_settings(run: Submission, task: str) -> Iterator[str]:
     if run.contexts:
         yield from _build_dict("env_vars", {"SEAMARK_CONFIG": run.contexts})
     yield "retries=3,"
-    # A second run would take the landing over from the first.
+    # A second run would fence the first one.
     yield "max_active_tis_per_dag=1,"
 
 
@@ -116,7 +116,7 @@ def build_kubernetes_name(name: str) -> str:
 
 
 def _build_head(run: Submission, name: str) -> Iterator[str]:
-    yield "Once, before it:"
+    yield "Run once, before the first start:"
     files = [f"--from-file={file}" for file in run.files]
     yield shlex.join(("kubectl", "create", "configmap", name, *files))
     secret = shlex.join(
@@ -124,7 +124,7 @@ def _build_head(run: Submission, name: str) -> Iterator[str]:
     )
     if run.contexts or run.variables:
         yield " ".join((secret, *(f'--from-literal={one}="${one}"' for one in run.variables)))
-    yield "Then: kubectl apply -f this file. The Python of the image is of the version that seamark spark pack ran on."
+    yield "Then run kubectl apply -f with this file. The image needs the Python version that seamark spark pack used."
 
 
 def _build_spec(run: Submission, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Landings as people read them."""
+"""Pipelines as people read them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ SUBMISSION_LISTING: Listing[_Printed] = Listing(
     name=lambda one: one.name,
     columns=(
         Column("name", "NAME", lambda one: one.name),
-        Column("form", "FORM", lambda one: one.form.value),
+        Column("form", "FORMAT", lambda one: one.form.value),
         Column("text", "TEXT", lambda one: one.text),
     ),
 )
@@ -93,8 +93,8 @@ def _render_state(plan: LandPlan) -> str:
 
 
 PIPELINE_LISTING: Listing[LandPlan] = Listing(
-    kind="LandingList",
-    noun="landing",
+    kind="PipelineList",
+    noun="pipeline",
     name=lambda plan: plan.declared.landing.name,
     columns=(
         Column("name", "NAME", lambda plan: plan.declared.landing.name),
@@ -109,7 +109,7 @@ PIPELINE_LISTING: Listing[LandPlan] = Listing(
             text=_render_state,
             style=lambda plan: _SYMBOLS[plan.state][1],
         ),
-        Column("behind", "BEHIND", lambda plan: plan.behind, text=lambda plan: render_number(plan.behind), right=True),
+        Column("behind", "LAG", lambda plan: plan.behind, text=lambda plan: render_number(plan.behind), right=True),
         Column("next", "", lambda plan: plan.next_step),
     ),
 )
@@ -121,32 +121,32 @@ def build_landings_view(plans: Sequence[LandPlan], failures: Mapping[str, Seamar
         PIPELINE_LISTING,
         tuple(plans),
         body=lambda: {"items": [plan.to_dict() for plan in plans], "failures": build_failures(failures)},
-        empty="No landing is declared.",
+        empty="No pipelines are defined.",
     )
 
 
 def build_landing_view(plan: LandPlan) -> View[LandPlan]:
     """One landing, and what a run would do."""
-    return View(PIPELINE_LISTING, (plan,), kind="Landing", body=plan.to_dict, lines=lambda _: list(_build_lines(plan)))
+    return View(PIPELINE_LISTING, (plan,), kind="Pipeline", body=plan.to_dict, lines=lambda _: list(_build_lines(plan)))
 
 
 def _build_lines(plan: LandPlan) -> Iterator[Line]:
     landing = plan.declared.landing
     yield line(
-        Span(f"Landing {landing.name}", Style.STRONG),
+        Span(f"Pipeline {landing.name}", Style.STRONG),
         f"  {landing.topic} → {plan.declared.where}, {landing.table} ({landing.mode})  ",
         Span(_render_state(plan), _SYMBOLS[plan.state][1]),
     )
     for statement in plan.statements:
         yield line(Span("  + ", Style.GOOD), statement)
     for one in plan.partitions:
-        begin = f"begins at {plan.declared.start}" if one.landed is None else f"landed to {render_number(one.landed)}"
+        begin = f"starts at {plan.declared.start}" if one.landed is None else f"at offset {render_number(one.landed)}"
         lost = f", {render_count(one.lost, 'offset')} lost" if one.lost else ""
         yield line(
-            f"  partition {one.partition}: {begin}; {render_number(one.bounds.earliest)} to "
-            f"{render_number(one.bounds.latest)} are there, {render_number(one.behind)} to land{lost}"
+            f"  partition {one.partition}: {begin}; offsets {render_number(one.bounds.earliest)} to "
+            f"{render_number(one.bounds.latest)}, lag {render_number(one.behind)}{lost}"
         )
     if plan.former:
         entries = render_count(plan.former, "entry", "entries")
-        yield line(Span("  ! ", Style.WARN), f"the ledger has {entries} of a former topic of this name")
+        yield line(Span("  ! ", Style.WARN), f"the ledger has {entries} of a deleted topic of this name")
     yield line(f"  next: {plan.next_step}")

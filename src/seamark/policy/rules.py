@@ -74,8 +74,8 @@ class Rule:
     def hint(self) -> str:
         """Return the next step for a user who needs the setting."""
         if not self.allow:
-            return "choose another one; no policy allows it"
-        return f"if you mean it: {self.allow} in `policy` of the context, see docs/policy.md"
+            return "choose another value: no policy can allow this one"
+        return f"allow it: {self.allow} in `policy` of the context (docs/policy.md)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ _ALL = (
     Rule("P004", "a file of the worker's machine", "files: [PATH]"),
     Rule("P005", "a client override that is not allowed", "client_overrides: [default, KEY]"),
     Rule("P006", "a login module that is not allowed", "login_modules: [default, CLASS]"),
-    Rule("P007", "an address or file that a login asks for its token", "oauth_urls: [URL]"),
+    Rule("P007", "an address or file from which a login gets its token", "oauth_urls: [URL]"),
     Rule("P008", "a class that a Kafka client would load", "client_classes: [default, CLASS]"),
     Rule("P009", "a config provider of the connector's own, which could read any file of the worker"),
     Rule("P010", "a config provider that is not allowed", "config_providers: [default, NAME]"),
@@ -105,9 +105,9 @@ _ALL = (
     Rule("P014", "a driver's parameter that runs code or reads files", "jdbc_parameters: [NAME]"),
     Rule("P015", "a lookup by JNDI, which can load code from anywhere", "jndi: true"),
     Rule("P016", "a script or command that the worker would run", "scripts: true"),
-    Rule("P017", "the address where a cloud hands out its credentials"),
+    Rule("P017", "the address of a cloud metadata service, which returns credentials"),
     Rule("P018", "a secret reference that is not allowed", "references: [REFERENCE]"),
-    Rule("P019", "a key with characters that can't be seen"),
+    Rule("P019", "a key with invisible characters"),
 )
 RULES = MappingProxyType({rule.id: rule for rule in _ALL})
 
@@ -169,18 +169,18 @@ def build_name_violation(problem: str) -> Violation:
     return Violation(rule.id, "name", f"the name is not safe to use: {problem}", hint)
 
 
-_CONNECT = "Connect takes it for another name, or can't be asked for it"
+_CONNECT = "Connect misreads it, or rejects requests for it"
 
 
 def _find_problem(name: str) -> str:
     problems = (
         (not name.strip(), "it is empty"),
         (len(name) > LONGEST_NAME, f"it has more than {LONGEST_NAME} characters"),
-        (name != name.strip(), "it begins or ends with a blank, which Connect would cut off"),
+        (name != name.strip(), "it starts or ends with a space, which Connect would remove"),
         (is_misread_by_connect(name), _CONNECT),
-        (name[:1] in _BAD_FIRST, "it begins like an option, a hidden file or a formula"),
+        (name[:1] in _BAD_FIRST, "it starts like an option, a hidden file or a formula"),
         (name.endswith("."), "it ends with a dot"),
-        (_WINDOWS.fullmatch(name), "Windows takes it for a device, so no file of that name could be checked out"),
+        (_WINDOWS.fullmatch(name), "Windows reserves it for a device, so no file of that name could be checked out"),
     )
     return next((words for is_so, words in problems if is_so), "") or _find_spelling_problem(name)
 
@@ -189,11 +189,11 @@ def _find_spelling_problem(name: str) -> str:
     """Characters that can't be seen, that mean something elsewhere, or that pass for others."""
     kinds = {char: unicodedata.category(char) for char in set(name)}
     if any(kind[0] == "C" or kind in {"Zl", "Zp"} for kind in kinds.values()):
-        return "it holds characters that can't be seen"
+        return "it contains invisible characters"
     if any(kind[0] not in "LNM" and char not in _MARKS for char, kind in kinds.items()):
-        return "it holds a character that means something to a shell, a pattern, a URL or a page"
+        return "it contains a character with a meaning in a shell, a pattern, a URL or a page"
     if unicodedata.normalize("NFKC", name) != name:
-        return "it holds characters that look like others"
+        return "it contains characters that look like others"
     return "it mixes alphabets whose letters look alike" if len(_find_scripts(name)) > 1 else ""
 
 

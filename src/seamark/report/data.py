@@ -1,7 +1,7 @@
 """Documents for programs: json on many lines or on one, and yaml.
 
 The yaml is written here rather than by a library: two kinds of scalar are enough, every doubtful
-text is quoted as in json, and 10 000 connectors take 0.5 s, not 13 s.
+text is quoted as in json, and 10,000 connectors take 0.5 s, not 13 s.
 """
 
 from __future__ import annotations

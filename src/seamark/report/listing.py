@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 from seamark.report.data import OutputFormat, build_document, render_csv, render_json, render_json_line, render_yaml
 from seamark.report.table import Cell, build_table
 from seamark.report.text import Line, Screen, Span, Style, escape, render_lines
-from seamark.report.words import render_time
+from seamark.report.words import render_number, render_time
 
 T = TypeVar("T")
 
@@ -29,8 +29,9 @@ class Column(Generic[T]):
     """One column of a listing.
 
     `value` is what json, yaml and csv hold under `key`. `text` is what a person reads, `long` what
-    `-o wide` shows instead of it; both are the value where they are not given. A column without a
-    title is for programs only; one with `wide` is in tables only with `-o wide`.
+    `-o wide` shows instead of it; by default both are the value, whole numbers with commas except
+    where `is_id`: broker 1001 is not a count. A column without a title is for programs only; one
+    with `wide` is in tables only with `-o wide`.
     """
 
     key: str
@@ -41,6 +42,7 @@ class Column(Generic[T]):
     style: Callable[[T], Style] | None = None
     wide: bool = False
     right: bool = False
+    is_id: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +97,16 @@ class View(Generic[T]):
 
 def _build_cell(column: Column[T], row: T, *, wide: bool) -> Cell:
     text = (column.long if wide else None) or column.text
-    shown = text(row) if text else _plain(column.value(row))
+    shown = text(row) if text else _plain(column.value(row), is_id=column.is_id)
     return Cell(shown, column.style(row) if column.style else Style.PLAIN, right=column.right)
 
 
-def _plain(value: Any) -> str:
+def _plain(value: Any, *, is_id: bool) -> str:
     # An empty cell would make columns hard to count for awk and for the eye.
-    return "-" if value is None or value == "" else str(value)
+    if value is None or value == "":
+        return "-"
+    is_count = isinstance(value, int) and not isinstance(value, bool) and not is_id
+    return render_number(value) if is_count else str(value)
 
 
 # Each can be read on white and on a dark page (contrast above 3:1 on both); the words say the same without them.

@@ -1,6 +1,6 @@
 """Cells in columns, cut to a terminal's width where there is one.
 
-Not by a library: 10 000 connectors take about 1 s here and took 9 s in rich, which measures and
+Not by a library: 10,000 connectors take about 1 s here and took 9 s in rich, which measures and
 wraps every cell several times. Rich is asked for the width of characters beyond ASCII only.
 """
 

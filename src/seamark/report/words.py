@@ -20,13 +20,26 @@ _KIBI = 1024
 # Enough to recognise what is left out; the number says the rest.
 _SHOWN_NAMES = 5
 
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)")
 _PLAIN_WORD = re.compile(r"[^\s,\"'{}\[\]]+")
 _LOOKS_TYPED = re.compile(r"[-+]?[\d.][\d._eE+-]*|true|false|null|none", re.IGNORECASE)
 
 
 def render_number(number: int) -> str:
-    """A whole number in groups of three: `8 412 003`."""
-    return f"{number:,}".replace(",", " ")
+    """Format a whole number in groups of three: `8,412,003`."""
+    return f"{number:,}"
+
+
+def parse_number(text: str) -> int:
+    """Parse a whole number with or without the commas of `render_number`.
+
+    Raises:
+        ValueError: It is not one. `1,2` may be a list or a decimal fraction, so that only groups of three are accepted.
+    """
+    found = text.strip()
+    if _NUMBER.fullmatch(found) is None:
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(found.replace(",", ""))
 
 
 def render_count(number: int, noun: str, plural: str = "") -> str:
@@ -38,7 +51,7 @@ def render_count(number: int, noun: str, plural: str = "") -> str:
 def render_names(names: Sequence[str]) -> str:
     """The first few names, and how many more there are."""
     shown = ", ".join(names[:_SHOWN_NAMES])
-    return shown if len(names) <= _SHOWN_NAMES else f"{shown} and {len(names) - _SHOWN_NAMES} more"
+    return shown if len(names) <= _SHOWN_NAMES else f"{shown} and {render_number(len(names) - _SHOWN_NAMES)} more"
 
 
 def render_bytes(number: int) -> str:
@@ -80,17 +93,19 @@ def render_ago(seconds: float) -> str:
     return f"{render_duration(seconds)} ago" if seconds > 0 else f"in {render_duration(seconds)}"
 
 
-def render_map(values: Mapping[str, OffsetValue] | None) -> str:
-    """A partition or an offset on one line: `seq 8 412 003, logged_at "12:04"`.
+def render_map(values: Mapping[str, OffsetValue] | None, times: Mapping[str, datetime] | None = None) -> str:
+    """A partition or an offset on one line: `seq 8,412,003, logged_at "12:04"`.
 
     A text that could be taken for a number, or that holds blanks, stands in quotes: `5` and `"5"`
-    are different offsets for Connect.
+    are different offsets for Connect. Fields in `times` have that time after their value:
+    `timestamp 1,794,657,871,817 (2026-11-14T12:04:31Z)`.
     """
     if values is None:
         return "nothing"
     if not values:
         return "{}"
-    return ", ".join(f"{key} {_render_value(value)}" for key, value in values.items())
+    shown = {key: f" ({render_time(time)})" for key, time in (times or {}).items()}
+    return ", ".join(f"{key} {_render_value(value)}{shown.get(key, '')}" for key, value in values.items())
 
 
 def _render_value(value: OffsetValue) -> str:

@@ -35,6 +35,6 @@ def __getattr__(name: str) -> Any:
     missing = [package for package in ("pyspark", "pyarrow") if find_spec(package) is None]
     if missing:
         raise ConfigurationError(
-            f"Spark is asked for, and {' and '.join(missing)} is not installed", hint=format_install_hint("spark")
+            f"{' and '.join(missing)} is not installed, which Spark jobs need", hint=format_install_hint("spark")
         )
     return getattr(import_module(_HOMES[name]), name)

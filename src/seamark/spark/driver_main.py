@@ -1,6 +1,6 @@
 """The program of spark-submit: seamark's command line in a driver, where nothing need be installed.
 
-    spark-submit … seamark-main.py land run orders -f pipelines.yaml --yes
+    spark-submit … seamark-main.py pipelines run orders -f pipelines.yaml --yes
 
 `seamark spark pack` puts a copy of this file beside the archive. Where a cluster runs the driver, Spark has unpacked
 the archive in the folder that it is started in. Elsewhere this does it once, beside the archive.
@@ -39,7 +39,7 @@ def _unpack(archive: Path) -> Path:
     try:
         status = archive.stat()
     except OSError as error:
-        sys.exit(f"there is no {archive.name} beside this program or unpacked in this folder: {error}")
+        sys.exit(f"{archive.name} was not found, neither beside this program nor unpacked in this folder: {error}")
     # Named by the archive: a newer one gets a folder of its own, and a driver that still runs keeps its files.
     target = archive.with_name(f"{_FOLDER}-{status.st_mtime_ns}")
     if target.is_dir():

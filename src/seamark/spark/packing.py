@@ -83,7 +83,7 @@ def pack_environment(folder: Path, *, jars: Path | None = None) -> SparkPack:
     """Write the archive into a folder; `jars` is a folder of jars to be named with it."""
     named = tuple(str(jar.absolute()) for jar in sorted(jars.glob("*.jar"))) if jars is not None else ()
     if jars is not None and not named:
-        raise ConfigurationError(f"there is no jar in {jars}", hint="give the folder that holds them")
+        raise ConfigurationError(f"folder {jars} contains no jars", hint="pass the folder that contains them")
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     found = {found.metadata["Name"]: found for found in _find_all()}
@@ -157,7 +157,7 @@ def _find_all() -> Iterator[Distribution]:
             found = distribution(name)
         except PackageNotFoundError:
             raise ConfigurationError(
-                f"the package {name} is not installed here", hint=format_install_hint("spark")
+                f"package {name} is not installed on this machine", hint=format_install_hint("spark")
             ) from None
         yield found
         waiting += _needs(found)

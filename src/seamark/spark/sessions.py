@@ -12,6 +12,8 @@ from functools import reduce
 from html import escape
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.datasource import DataSource
@@ -19,7 +21,7 @@ from pyspark.sql.datasource import DataSource
 from seamark.core.secrets import mask_value
 from seamark.errors import ConfigurationError
 from seamark.spark.packing import build_paths, read_submitted
-from seamark.spark.settings import build_auth_conf, build_source_options, find_open_connections
+from seamark.spark.settings import build_auth_conf, build_source_options, find_open_connections, start_java
 from seamark.spark.slices import OffsetRange
 
 MASTER_VARIABLE = "SEAMARK_SPARK_MASTER"
@@ -57,6 +59,7 @@ def open_session(
     jars: str | Path | Iterable[str | Path] | None = None,
     conf: Mapping[str, str] | None = None,
     spark: SparkSession | None = None,
+    is_quiet: bool = False,
 ) -> SparkSession:
     """A session that knows the sink `seamark.kafka`.
 
@@ -69,6 +72,8 @@ def open_session(
         conf: Spark's own settings; they override ours. Secrets are accepted only for `spark.hadoop.` keys: every other
             setting is on the command line of the JVM, which all users of the machine can read.
         spark: A session of yours. It is used as it is, and only told of the sink.
+        is_quiet: Whether the standard error of the JVM is logged (`seamark.spark`, INFO) and not shown. Only for the
+            first session of a process, because later ones use the same JVM.
     """
     if spark is not None:
         return register(spark)
@@ -86,16 +91,18 @@ def open_session(
     if warning := find_open_connections(where, settings):
         _LOGGER.warning(warning)
     # Spark discovers the sink in the package pyspark_seamark.
-    return _open(app, {"spark.master": where, **settings})
+    return _open(app, {"spark.master": where, **settings}, is_quiet=is_quiet)
 
 
-def _open(app: str, settings: Mapping[str, str]) -> SparkSession:
+def _open(app: str, settings: Mapping[str, str], *, is_quiet: bool = False) -> SparkSession:
     secrets = {key: value for key, value in settings.items() if mask_value(key, value) != value}
     _check_secrets(secrets)
+    shown = {key: value for key, value in settings.items() if key not in secrets}
+    if is_quiet and SparkContext._gateway is None:  # noqa: SLF001 - PySpark has no other access to it
+        start_java(lambda stderr: _launch({"spark.app.name": app, **shown}, stderr))
     builder = SparkSession.builder.appName(app)
-    for key, value in settings.items():
-        if key not in secrets:
-            builder = builder.config(key, value)
+    for key, value in shown.items():
+        builder = builder.config(key, value)
     spark = builder.getOrCreate()
     # `launch_gateway` passes every setting of the builder to the JVM as `--conf` on its command line. What is set in
     # the running JVM isn't there, and executors get the Hadoop configuration with each job.
@@ -105,12 +112,20 @@ def _open(app: str, settings: Mapping[str, str]) -> SparkSession:
     return spark
 
 
+def _launch(settings: Mapping[str, str], stderr: int) -> None:
+    """Start the JVM as the first session of a process does (`SparkContext._ensure_initialized`, PySpark 4.2)."""
+    conf = SparkConf()
+    for key, value in settings.items():
+        conf.set(key, value)
+    SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"stderr": stderr}))  # noqa: SLF001
+
+
 def _check_secrets(keys: Iterable[str]) -> None:
     if wrong := sorted(key for key in keys if not key.startswith(_HADOOP)):
         raise ConfigurationError(
-            f"{', '.join(wrong)} can't be set here; Spark was not started",
-            cause="it is a secret, and the command line of Spark's JVM is visible to all users of the machine",
-            hint="set it in spark-defaults.conf, in a folder that SPARK_CONF_DIR names",
+            f"refusing to pass {', '.join(wrong)} to Spark as an option; Spark was not started",
+            cause="it is a secret, and all users of the machine can see the command line of Spark's JVM",
+            hint="set it in spark-defaults.conf, in the folder of SPARK_CONF_DIR",
         )
 
 
@@ -186,8 +201,8 @@ def _jars(given: str | Path | Iterable[str | Path] | None) -> dict[str, str]:
     missing = [str(file) for file in files if not file.exists()]
     if missing or not files:
         raise ConfigurationError(
-            f"there is no jar at {', '.join(missing) or found}",
-            hint=f"give a folder of jars as jars= or in {JARS_VARIABLE}",
+            f"no jars found at {', '.join(missing) or found}",
+            hint=f"set jars= or {JARS_VARIABLE} to a folder of jars",
         )
     return {"spark.jars": ",".join(str(file) for file in files)}
 

@@ -7,12 +7,13 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from seamark import errors
 from seamark.context.java_client import build_client_config, build_java_config, embed_files
@@ -42,9 +43,9 @@ def build_source_client(given: Mapping[str, str]) -> dict[str, str]:
         return build_client_config(chosen, origins={key: f"the source option kafka.{key}" for key in chosen})
     except ConfigurationError as error:
         raise ConfigurationError(
-            "the source of the copy can't be looked at with the settings of Spark's source",
+            "the options of Spark's Kafka source can't be used for seamark's own client of the source topic",
             cause=error.message,
-            hint="give librdkafka's settings for it as source_client",
+            hint="pass librdkafka's settings for it as source_client",
         ) from None
 
 
@@ -123,19 +124,19 @@ def build_source_options(given: Mapping[str, str]) -> dict[str, str]:
             raise _refuse(name)
     if chosen.get(_ISOLATION, _COMMITTED) != _COMMITTED:
         raise UsageError(
-            f"a copy can't be read with {_ISOLATION}={chosen[_ISOLATION]}",
-            cause="records of transactions that were taken back would be copied, and nothing would tell them apart",
-            hint="leave it out",
+            f"invalid value {chosen[_ISOLATION]!r} for source option {_ISOLATION}",
+            cause="it would copy aborted records, which nothing distinguishes from committed ones",
+            hint="remove the option",
         )
     return {**chosen, **_REQUIRED}
 
 
 def _refuse(name: str) -> UsageError:
-    cause = "the plan says which records are read, and Spark would pass over an option that it does not know"
+    cause = "the plan determines which records are read, and Spark ignores options that it does not know"
     if name.lower() in _SPLITTING:
-        cause = "it would split a source partition, and each must be read by one task to be written once and in order"
+        cause = "it splits a source partition, but one task must read each partition to keep the order of its records"
     return UsageError(
-        f"a copy takes no source option {name}", cause=cause, hint=f"it takes kafka.* and {', '.join(_FREE)}"
+        f"unsupported source option {name} for a topic copy", cause=cause, hint=f"use kafka.*, {', '.join(_FREE)}"
     )
 
 
@@ -169,6 +170,10 @@ _OURS = re.compile(
 _NO_SOURCE = re.compile(r"find (?:the )?data source: (?P<name>\S+?)\.?(?:\s|$)", re.IGNORECASE)
 _OUR_SOURCES = "seamark."
 _NO_JAVA = "JAVA_GATEWAY_EXITED"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+# The JVM has ended by then, and its last lines are in the pipe.
+_READ_SECONDS = 5.0
+_LOGGER = logging.getLogger("seamark.spark")
 _LONGEST = 500
 # A plan whose offsets are gone: retention has passed them, or records were deleted.
 _LOST = re.compile(r"OffsetOutOfRange|Some data may have been lost|KAFKA_DATA_LOSS", re.IGNORECASE)
@@ -189,7 +194,7 @@ def require_spark() -> None:
     missing = [package for package in _PACKAGES if find_spec(package) is None]
     if missing:
         raise ConfigurationError(
-            f"this is run by Spark, and {' and '.join(missing)} is not installed",
+            f"{' and '.join(missing)} is not installed, which Spark jobs need",
             hint=format_install_hint("spark"),
         )
 
@@ -205,7 +210,7 @@ class Work:
 
 def build_copy_work(plan: str) -> Work:
     """A copy."""
-    return Work("copy", plan, f"seamark copy run {plan}")
+    return Work("copy", plan, f"seamark copies run {plan}")
 
 
 @contextmanager
@@ -215,9 +220,13 @@ def open_spark(options: SparkOptions, work: Work) -> Iterator[SparkSession]:
     from seamark.spark.sessions import open_session  # noqa: PLC0415
 
     with _translating(work):
-        conf = {**_build_quiet(os.environ), **options.conf}
         spark = open_session(
-            options.master, app=f"seamark {work.kind} {work.name}", jars=options.jars, conf=conf, spark=options.session
+            options.master,
+            app=f"seamark {work.kind} {work.name}",
+            jars=options.jars,
+            conf=_build_quiet(os.environ, options.conf),
+            spark=options.session,
+            is_quiet=True,
         )
         if options.session is not None:
             yield spark
@@ -229,15 +238,74 @@ def open_spark(options: SparkOptions, work: Work) -> Iterator[SparkSession]:
                 spark.stop()
 
 
-def _build_quiet(environ: Mapping[str, str]) -> dict[str, str]:
-    """Reduce Spark's log to errors, because seamark reports progress itself. A log config of the user is kept."""
+def _build_quiet(environ: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
+    """Return `conf` with Spark's log reduced to errors, because seamark reports progress. A user's log config is kept.
+
+    Other options that the user passes to Java don't change the log.
+    """
     from importlib.resources import files  # noqa: PLC0415
 
     place = str(files("seamark.spark") / "quiet.properties")
     # The JVM of a driver under spark-submit is already running, and the user who submits configures its log.
     if environ.get("SPARK_CONF_DIR") or " " in place or GATEWAY_VARIABLE in environ:
-        return {}
-    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={place}", "spark.log.level": "ERROR"}
+        return dict(conf)
+    own = conf.get(_JAVA_OPTIONS, "")
+    if "log4j" in own:
+        return dict(conf)
+    options = f"-Dlog4j2.configurationFile={place} {own}".strip()
+    return {"spark.log.level": "ERROR", **conf, _JAVA_OPTIONS: options}
+
+
+_Started = TypeVar("_Started")
+
+
+def start_java(launch: Callable[[int], _Started]) -> _Started:
+    """Start Spark's JVM, and log its standard error instead of showing it; `-v` shows seamark's log.
+
+    No setting turns these lines off: `WARNING: Using incubator modules: jdk.incubator.vector` (Java 17 for a module
+    that Spark 4.2 adds), `Picked up JAVA_TOOL_OPTIONS`, and the trace of each failed attempt of a task, which Spark
+    repeats. An error that ends the run is reported by seamark.
+
+    Args:
+        launch: Starts the JVM with this file descriptor as its standard error.
+
+    Returns:
+        What `launch` returns.
+
+    Raises:
+        ConfigurationError: the JVM ended immediately. The cause is the last line that it wrote.
+    """
+    reading, writing = os.pipe()
+    last: deque[str] = deque(maxlen=1)
+    # A daemon: the JVM has the other end of the pipe until this process ends.
+    reader = threading.Thread(target=_log_lines, args=(reading, last), name="seamark-spark-output", daemon=True)
+    reader.start()
+    try:
+        return launch(writing)
+    except Exception as failure:
+        if _NO_JAVA not in str(failure):
+            raise
+        ended = failure
+    finally:
+        os.close(writing)
+    reader.join(_READ_SECONDS)
+    raise _build_no_java(last[0] if last else "its Java process ended immediately") from ended
+
+
+def _log_lines(reading: int, last: deque[str]) -> None:
+    with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if text := line.strip():
+                last.append(text)
+                _LOGGER.info("%s", text)
+
+
+def _build_no_java(cause: str) -> ConfigurationError:
+    return ConfigurationError(
+        "can't start Spark",
+        cause=mask_text(cause[:_LONGEST]),
+        hint="check --master and --conf, and that java is version 17 or 21",
+    )
 
 
 @contextmanager
@@ -255,15 +323,11 @@ def _translating(work: Work) -> Iterator[None]:
 def explain_failure(failure: Exception, work: Work) -> SeamarkError:
     """What Spark says, as an error of ours: that of the task which failed, where it was one of ours."""
     text = str(failure)
-    again = f"nothing is lost: {work.again} goes on where it stopped"
+    again = f"resume it: {work.again}"
     if missing := _NO_SOURCE.search(text):
         return _explain_missing_source(missing["name"])
     if _NO_JAVA in text:
-        return ConfigurationError(
-            "Spark could not be started",
-            cause="its Java process ended at once; what it said stands above",
-            hint="check --master, --conf and that java is of version 17 or 21",
-        )
+        return _build_no_java("its Java process ended immediately")
     if said := list(_OURS.finditer(text)):
         found = said[-1]
         kind = getattr(errors, found["kind"], SeamarkError)
@@ -272,14 +336,14 @@ def explain_failure(failure: Exception, work: Work) -> SeamarkError:
         return kind(mask_text(found["message"]), cause=mask_text(found["cause"] or ""), hint=found["hint"] or again)
     hint = again
     if _LOST.search(text):
-        hint = "records that were not read yet are gone from the topic"
+        hint = "check the retention of the topic: records were deleted before they were read"
         if work.kind == "copy":
-            hint = "records of the plan are gone from the source: make a new plan"
+            hint = "create a new plan: records of this plan were deleted from the source topic"
     first = next((part for part in text.splitlines() if part.strip()), type(failure).__name__)
     return SeamarkError(
-        f"Spark could not go on with the {work.kind} {work.name}",
+        f"Spark failed while running {work.kind} {work.name}",
         cause=mask_text(first[:_LONGEST]),
-        hint=f"{hint}; -v shows more",
+        hint=f"{hint}; add -v for details",
     )
 
 
@@ -287,9 +351,9 @@ def _explain_missing_source(name: str) -> SeamarkError:
     """Build the error for a data source that Spark did not find."""
     if name.lower() == "kafka":
         return ConfigurationError(
-            "Spark has no Kafka source",
-            cause="the jars of spark-sql-kafka-0-10 are not on its path",
-            hint="name their folder with --jars or SEAMARK_SPARK_JARS, or have Spark download them: "
+            "Spark's Kafka source is not installed",
+            cause="the jars of spark-sql-kafka-0-10 are not on Spark's class path",
+            hint="set --jars or SEAMARK_SPARK_JARS to their folder, or have Spark download them: "
             "--conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
         )
     if name.startswith(_OUR_SOURCES):
@@ -299,9 +363,9 @@ def _explain_missing_source(name: str) -> SeamarkError:
             hint="report this as a bug in seamark, with the output of -v",
         )
     return ConfigurationError(
-        f"Spark has no data source {mask_text(name[:_LONGEST])}",
-        cause="the jars that contain it are not on Spark's path",
-        hint="name their folder with --jars or SEAMARK_SPARK_JARS, or have Spark download them: "
+        f"Spark did not find data source {mask_text(name[:_LONGEST])}",
+        cause="the jars that contain it are not on Spark's class path",
+        hint="set --jars or SEAMARK_SPARK_JARS to their folder, or have Spark download them: "
         "--conf spark.jars.packages=GROUP:ARTIFACT:VERSION",
     )
 

@@ -27,7 +27,7 @@ class OffsetRange:
     def __post_init__(self) -> None:
         """Refuse a range that runs backwards."""
         if not 0 <= self.begin <= self.end or self.partition < 0:
-            raise UsageError(f"partition {self.partition} has no offsets from {self.begin} to {self.end}")
+            raise UsageError(f"invalid range of offsets for partition {self.partition}: {self.begin} to {self.end}")
 
     @property
     def size(self) -> int:
@@ -95,9 +95,9 @@ class Slice:
         )
         if found.id != fields["id"]:
             raise UsageError(
-                f"slice {found.number} is not as it was written",
-                cause=f"its id is {fields['id']!r}, and its ranges make {found.id}",
-                hint="make the plan anew",
+                f"slice {found.number} was changed after it was written",
+                cause=f"its ID is {fields['id']!r}, expected {found.id} from its ranges",
+                hint="create a new plan",
             )
         return found
 
@@ -108,18 +108,20 @@ def check_cover(ranges: Sequence[OffsetRange], slices: Sequence[Slice]) -> None:
     ends = {one.partition: one.end for one in ranges}
     for place, one in enumerate(slices):
         if one.number != slices[0].number + place:
-            raise _refuse(f"slice {one.number} stands where {slices[0].number + place} belongs")
+            raise _refuse(f"found slice {one.number}, expected {slices[0].number + place}")
         for part in one.ranges:
             if reached.get(part.partition) != part.begin or not part.size:
                 raise _refuse(
-                    f"slice {one.number} takes {part.begin} to {part.end} of partition {part.partition}, "
-                    f"and the slices before it reached {reached.get(part.partition)}"
+                    f"slice {one.number} has offsets {part.begin} to {part.end} of partition {part.partition}, "
+                    f"but the slices before it end at {reached.get(part.partition)}"
                 )
             reached[part.partition] = part.end
     short = [partition for partition, end in ends.items() if reached[partition] != end]
     if short:
-        raise _refuse(f"partition {short[0]} is cut up to {reached[short[0]]}, and it ends at {ends[short[0]]}")
+        raise _refuse(
+            f"the slices of partition {short[0]} end at {reached[short[0]]}, and the partition ends at {ends[short[0]]}"
+        )
 
 
 def _refuse(cause: str) -> RefusedError:
-    return RefusedError("the slices do not cover the topic", cause=cause, hint="make the plan anew")
+    return RefusedError("the slices of the plan do not cover the topic", cause=cause, hint="create a new plan")

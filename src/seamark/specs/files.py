@@ -36,9 +36,7 @@ def find_files(paths: Sequence[Path], *, top: Path | None = None) -> tuple[Found
         for file, folder, real in _find_below(path):
             found.setdefault(real, FoundFile(file, folder, start))
             if len(found) > _MAX_FILES:
-                raise SpecError(
-                    f"{path} has more than {_MAX_FILES} spec files", hint="look whether this is the folder you meant"
-                )
+                raise SpecError(f"{path} has more than {_MAX_FILES} spec files", hint="check the path")
     return tuple(found.values())
 
 
@@ -65,12 +63,12 @@ def _find_below(path: Path) -> Iterator[_Spot]:
         yield from _walk(path)
         return
     if not path.is_file():
-        raise SpecError(f"{path} is not there, or no file", hint="give a spec file, or a folder of them")
+        raise SpecError(f"{path} does not exist or is not a file", hint="pass a spec file or a folder of spec files")
     if path.suffix.lower() not in SUFFIXES:
         raise build_spec_error(
             FileLocation(str(path)),
-            f"its ending is none of {', '.join(sorted(SUFFIXES))}",
-            hint="give the file its right ending",
+            f"unknown file extension: expected one of {', '.join(sorted(SUFFIXES))}",
+            hint="rename the file",
         )
     yield _build_spot(path)
 
@@ -116,19 +114,19 @@ def _list(folder: Path) -> list[os.DirEntry[str]]:
             return sorted((entry for entry in entries if entry.name[0] not in "._"), key=lambda entry: entry.name)
     except OSError as error:
         cause = error.strerror or type(error).__name__
-        raise SpecError(f"{folder} can't be read", cause=cause, hint="look whether you may read it") from None
+        raise SpecError(f"{folder} can't be read", cause=cause, hint="check your permissions on it") from None
 
 
 def _refuse_leaving(path: Path, inside: Path) -> None:
     try:
         target = path.resolve(strict=True)
     except (OSError, RuntimeError):
-        raise build_spec_error(FileLocation(str(path)), "the link leads nowhere", hint="take the link out") from None
+        raise build_spec_error(FileLocation(str(path)), "the link has no target", hint="remove the link") from None
     if not target.is_relative_to(inside):
         raise build_spec_error(
             FileLocation(str(path)),
-            "the link leads out of the folder",
-            hint="put a copy in its place, or give both paths",
+            "the link's target is outside of the folder",
+            hint="replace the link with a copy, or pass both paths",
         )
 
 

@@ -23,21 +23,19 @@ from seamark.specs.document import Document, build_spec_error
 DEFAULTS_FILE = "_defaults.yaml"
 """The file with the settings that a whole folder shares."""
 
-_DEFAULTS = "Config keys of every connector here. A nearer one wins key by key; null takes an inherited key out."
-_BASES = "Named sets of config keys. A connector takes one with base:."
-_CLUSTER = "The Connect cluster, by its name in the context. Needed only where the context has several."
-_NAME = "The connector's name. ${{ env.NAME }} and, within each, ${{ each.NAME }} are filled in."
-_CONFIG_HELP = (
-    "The connector's config, as Connect takes it. Values keep their spelling; null takes an inherited key out."
-)
-_STATE_HELP = "How it begins where it is new: running, paused or stopped. A connector that is there keeps its state."
-_BASE = "The set of bases: to begin with."
+_DEFAULTS = "Config keys of every connector here. The nearest value of a key is used; null removes an inherited key."
+_BASES = "Named sets of config keys. A connector selects one with base:."
+_CLUSTER = "The Connect cluster, by its name in the context. Required only if the context has several."
+_NAME = "The connector's name. ${{ env.NAME }} and, within each, ${{ each.NAME }} are replaced by their values."
+_CONFIG_HELP = "The connector's config, as in Connect. Values are sent unchanged; null removes an inherited key."
+_STATE_HELP = "Initial state of a new connector: running, paused or stopped. An existing connector keeps its state."
+_BASE = "The set of bases: that the config starts with."
 
 FOLDER_KEYS: Mapping[str, str] = {
     "defaults": _DEFAULTS,
     "bases": _BASES,
     "cluster": _CLUSTER,
-    "spec": "A name for this folder's spec, the same wherever it is checked out. It counts where -f names this folder.",
+    "spec": "A name of this folder's spec, the same in every checkout. Used if -f is this folder.",
 }
 CONNECTOR_KEYS: Mapping[str, str] = {
     "name": _NAME,
@@ -48,7 +46,7 @@ CONNECTOR_KEYS: Mapping[str, str] = {
 }
 EACH_KEYS: Mapping[str, str] = {
     **CONNECTOR_KEYS,
-    "for": "The rows. Each is a table of values, filled in by ${{ each.NAME }}.",
+    "for": "The rows. Each is a table of values for ${{ each.NAME }}.",
 }
 STATES = ("running", "paused", "stopped")
 
@@ -94,9 +92,9 @@ def _build_unknown(name: str, place: FileLocation, known: Mapping[str, str], *, 
     from difflib import get_close_matches  # noqa: PLC0415
 
     close = get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"it may have: {', '.join(known)}"
+    hint = f"use {close[0]}" if close else f"use one of {', '.join(known)}"
     if "." in name and "config" in known:
-        hint = f"put {name} below config:"
+        hint = f"move {name} below config:"
     return build_spec_error(place, f"{what} has no key {name}", hint=hint)
 
 
@@ -117,7 +115,7 @@ def build_schema() -> dict[str, Any]:
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "seamark spec file",
-        "description": "Connectors and topics that should be. _defaults.yaml holds what a folder shares.",
+        "description": "Desired connectors and topics. _defaults.yaml has the settings that a folder shares.",
         **build_table_schema(
             {**build_file_keys(), **FOLDER_KEYS},
             {

@@ -23,11 +23,11 @@ def build_connector(
     named = config.pop("name", name)
     if named != name:
         raise build_spec_error(
-            place, f"the connector is {name}, and its config says {named}", hint="take name out of the config"
+            place, f"the connector is {name}, but its config has name {named}", hint="remove name from the config"
         )
     if not config.get("connector.class"):
         raise build_spec_error(
-            place, f"connector {name} has no connector.class", hint="say which plugin it is, in its config or a default"
+            place, f"connector {name} has no connector.class", hint="set connector.class in its config or in defaults"
         )
     return DesiredConnector(name, config, place, cluster, state)
 
@@ -35,14 +35,14 @@ def build_connector(
 def check_name(name: str, place: FileLocation) -> str:
     """Return the name. Raises if it is empty."""
     if not name:
-        raise build_spec_error(place, "the name is empty", hint="give the connector a name")
+        raise build_spec_error(place, "the name is empty", hint="set the connector's name")
     return name
 
 
 def check_state(state: str, place: FileLocation) -> str:
     """Return the state as Connect writes it."""
     if state and state.lower() not in STATES:
-        raise build_spec_error(place, "the state is not one of Connect's", hint=f"write one of {', '.join(STATES)}")
+        raise build_spec_error(place, "invalid state", hint=f"use one of {', '.join(STATES)}")
     return state.upper()
 
 
@@ -96,8 +96,8 @@ class Filler:
         kind, name = found[2], found[3]
         if kind is None:
             raise spot.error(
-                "only ${{ each.NAME }} and ${{ env.NAME }} can be filled in",
-                hint="write a literal ${{ as $${{; for logic use a .py file",
+                "invalid placeholder: expected ${{ each.NAME }} or ${{ env.NAME }}",
+                hint="write a literal ${{ as $${{; for logic, use a .py file",
             )
         if kind == "env":
             return self._look_up_variable(name, spot)
@@ -114,11 +114,11 @@ class Filler:
         value = self.environ.get(name)
         if is_sensitive(name) or (value and mask_value(name, value) != value):
             raise spot.error(
-                f"env.{name} looks like a secret, or holds one, and would be written into the config as it is",
+                f"env.{name} appears to be a secret, and would be written into the config in plain text",
                 hint=f"write the whole value as secret://env/{name}",
             )
         if value is None:
-            raise spot.error(f"the environment variable {name} is not set", hint=f"export {name}=…")
+            raise spot.error(f"the environment variable {name} is not set", hint=f"run export {name}=…")
         return value
 
 
@@ -189,14 +189,16 @@ def build_layer(node: Node, document: Document, *, what: str) -> Layer:
     for name, (key, value) in table.entries.items():
         if not isinstance(value, ScalarNode):
             raise document.error(
-                value, f"{name} in {what} is not a single text", hint="Connect takes texts only; quote it"
+                value, f"{name} in {what} is not a string", hint="quote it, because Connect accepts only strings"
             )
         if value.is_null and not value.text:
             raise document.error(
-                key, f"{name} in {what} has no value", hint='write "" for an empty text, or null to take out a default'
+                key, f"{name} in {what} has no value", hint='write "" for an empty string, or null to remove a default'
             )
         if MARK in name:
-            raise document.error(key, "keys are not filled in, only values", hint="write the key as it is")
+            raise document.error(
+                key, "placeholders are allowed only in values, not in keys", hint="write the key without a placeholder"
+            )
         layer[name] = ConfigLeaf(value, document)
     return layer
 
@@ -229,14 +231,14 @@ def settle_reference(text: str, folder: str) -> str:
 def require_table(node: Node, document: Document, *, what: str) -> MappingNode:
     """Return the node as a table. Raises with the name of what should be one."""
     if not isinstance(node, MappingNode):
-        raise document.error(node, f"{what} must be a table of keys and values")
+        raise document.error(node, f"{what} must be a map")
     return node
 
 
 def require_text(node: Node, document: Document, *, what: str) -> ScalarNode:
     """Return the node as a non-empty text. Raises otherwise."""
     if not isinstance(node, ScalarNode) or not node.text or node.is_null:
-        raise document.error(node, f"{what} must be a text")
+        raise document.error(node, f"{what} must be a string")
     return node
 
 

@@ -109,9 +109,9 @@ class _Loader:
         programs = [str(file.path) for file in files if file.path.suffix.lower() == ".py"]
         if programs and not self.allow_python:
             raise UsageError(
-                f"{programs[0]} is a program, and programs are not run unasked",
-                cause=f"there are {len(programs)} of them" if len(programs) > 1 else "",
-                hint="look at it, then give --allow-python, or put policy: {python: true} into your own contexts file",
+                f"{programs[0]} is a program; programs are not run without --allow-python",
+                cause=f"there are {len(programs)} programs" if len(programs) > 1 else "",
+                hint="review it, then pass --allow-python, or set policy: {python: true} in your own contexts file",
                 context={"file": programs[0]},
             )
 
@@ -148,7 +148,9 @@ class _Loader:
         if path.is_file():
             if not path.resolve().is_relative_to(top):
                 raise build_spec_error(
-                    FileLocation(_show(path)), "the link leads out of the folder", hint="put a copy there"
+                    FileLocation(_show(path)),
+                    "the link's target is outside of the folder",
+                    hint="replace the link with a copy",
                 )
             document = self._open(path, _show(path), folder=folder)
             shared, name = read_folder(parse_yaml(document), document, above=above)
@@ -173,10 +175,10 @@ class _Loader:
             # Java's own loader reads properties as Latin-1, in which every byte is valid.
             text, encoding = data.decode("latin-1"), "latin-1"
             if not latin:
-                problem = "it is not text in UTF-8"
+                problem = "it is not UTF-8 text"
                 place = FileLocation(shown, data.count(b"\n", 0, error.start) + 1)
         if problem:
-            raise build_spec_error(place, problem, hint="look whether this is the file you meant, and you may read it")
+            raise build_spec_error(place, problem, hint="check the path and your permissions on it")
         return Document(shown, text, folder=str(folder), encoding=encoding)
 
 
@@ -202,7 +204,7 @@ def _refuse_twice(connectors: Sequence[DesiredConnector], sections: Mapping[str,
             raise SpecError(
                 f"{noun} {name} is defined twice",
                 cause=f"{first} and {place}",
-                hint="keep one of them, or give one another name",
+                hint="remove or rename one of them",
                 context={noun: name, "file": place.file, "line": str(place.line)},
             )
 
@@ -228,5 +230,5 @@ def _build_paths(what: str | Path | Sequence[str | Path]) -> list[Path]:
     given = [what] if isinstance(what, str | Path) else what
     paths = [Path(path).expanduser() for path in given]
     if not paths:
-        raise UsageError("no file is named", hint="give files or folders of a spec")
+        raise UsageError("no spec file given", hint="pass files or folders with -f")
     return paths

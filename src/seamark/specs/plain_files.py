@@ -35,7 +35,7 @@ class _Parser:
         node = self._parse_value(depth=1)
         self._skip()
         if self._position < len(self._text):
-            raise self._document.error(self._position, "something stands behind the end of the JSON")
+            raise self._document.error(self._position, "unexpected text after the end of the JSON")
         return node
 
     def _skip(self) -> str:
@@ -65,7 +65,9 @@ class _Parser:
         found = _STRING.match(self._text, start)
         if found is None:
             raise self._document.error(
-                start, "this text has no end, a line break in it, or a wrong escape", hint="a backslash is written \\\\"
+                start,
+                "unterminated string, line break in a string, or invalid escape",
+                hint="write a backslash as \\\\",
             )
         self._position = found.end()
         text = found[1] if "\\" not in found[1] else str(json.loads(found[0]))
@@ -82,7 +84,7 @@ class _Parser:
             key = self._parse_string()
             if key.text in entries:
                 first = self._document.place(entries[key.text][0])
-                raise self._document.error(key, f"the key {key.text} is here twice, first in line {first.line}")
+                raise self._document.error(key, f"duplicate key {key.text}, first in line {first.line}")
             self._expect(":")
             self._skip()
             entries[key.text] = (key, self._parse_value(depth=depth + 1))
@@ -113,7 +115,7 @@ class _Parser:
         return char
 
 
-_HOW = 'write {"name": "…", "config": {…}}; to leave the file out, begin its name with _'
+_HOW = 'write {"name": "…", "config": {…}}; to exclude the file, start its name with _'
 _KEYS = frozenset({"name", "config", "initial_state"})
 _TOLD = frozenset({"tasks", "type"})
 
@@ -147,10 +149,10 @@ def _build(node: Node, document: Document, *, cluster: str | None) -> Definition
 def _find_config(node: MappingNode, document: Document) -> MappingNode:
     for name, (key, _) in node.entries.items():
         if name not in _KEYS:
-            told = "Connect tells it and does not take it: take it out" if name in _TOLD else _HOW
-            raise document.error(key, f"Connect takes no {name} here", hint=told)
+            hint = "remove it: Connect returns it and does not accept it" if name in _TOLD else _HOW
+            raise document.error(key, f"Connect does not accept {name} here", hint=hint)
     if "config" not in node.entries:
-        raise document.error(node, "this is no connector: it has neither config nor connector.class", hint=_HOW)
+        raise document.error(node, "not a connector: config and connector.class are missing", hint=_HOW)
     config = node.entries["config"][1]
     if not isinstance(config, MappingNode):
         raise document.error(config, "config must be a JSON object", hint=_HOW)
@@ -167,16 +169,18 @@ def _find_state(node: MappingNode, document: Document) -> str:
 def _find_text(node: MappingNode, key: str, document: Document) -> ScalarNode:
     found = node.entries[key][1] if key in node.entries else None
     if not isinstance(found, ScalarNode) or found.style != '"':
-        raise document.error(found or node, f"{key} must be there, and a text", hint=_HOW)
+        raise document.error(found or node, f"{key} is required and must be a string", hint=_HOW)
     return found
 
 
 def _read_config(config: MappingNode, document: Document) -> Iterator[tuple[str, ConfigLeaf]]:
     for name, (key, value) in config.entries.items():
         if not isinstance(value, ScalarNode):
-            raise document.error(value, f"{name} is not a single value", hint="Connect takes texts: put it in quotes")
+            raise document.error(
+                value, f"{name} is not a single value", hint="quote it, because Connect accepts only strings"
+            )
         if value.is_null:
-            raise document.error(key, f"{name} is null", hint='leave the key out, or write ""')
+            raise document.error(key, f"{name} is null", hint='remove the key, or write ""')
         yield name, ConfigLeaf(value, document)
 
 
@@ -189,15 +193,15 @@ def read_properties_file(document: Document, *, cluster: str | None) -> Contents
         malformed = build_spec_error(
             FileLocation(document.file, error.line, 1),
             "\\u must be followed by four hexadecimal digits",
-            hint="a backslash itself is written \\\\",
+            hint="write a backslash as \\\\",
         )
     if malformed is not None:
         raise malformed
     if "name" not in found or not found["name"].value:
         raise build_spec_error(
             FileLocation(document.file, 1, 1),
-            "this is no connector: it has no name",
-            hint="add name=…; to leave the file out, begin its name with _",
+            "not a connector: name is missing",
+            hint="add name=…; to exclude the file, start its name with _",
         )
     # Lines replace offsets here: such a file is changed by whole lines.
     own: Layer = {

@@ -174,9 +174,9 @@ def check_sections(spec: Spec, context: Context) -> None:
     for kind in kinds:
         if kind.is_owned and kind.noun in context.connect:
             raise UsageError(
-                f"a Connect cluster can't be called {kind.noun}",
+                f"invalid name of a Connect cluster: {kind.noun}",
                 cause=f"{kind.noun}/NAME is an entry of {kind.section}",
-                hint="give the Connect cluster another name in the context",
+                hint="rename the Connect cluster in the context",
             )
         kind.check(spec.find(kind.section), context)
 
@@ -194,10 +194,10 @@ def _plan_section(kind: SpecKind[Any], spec: Spec, request: SectionRequest) -> S
     if not wanted:
         return SectionPlan()
     names = render_names([one.name for one in wanted])
-    return SectionPlan(notes=(f"{kind.section} are left out of a plan by names: {names}",))
+    return SectionPlan(notes=(f"{kind.section} are not part of a plan by names: {names}",))
 
 
 def _build_journal_notes(claims: SpecOwnership) -> tuple[str, ...]:
     if not claims.trouble:
         return ()
-    return (f"the journal can't be read ({claims.trouble}): deletes and drift can't be known",)
+    return (f"the journal can't be read ({claims.trouble}): deletions and drift are unknown",)

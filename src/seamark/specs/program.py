@@ -74,18 +74,18 @@ def topic(
     name: str,
     *,
     partitions: int | None = None,
-    replication: int | None = None,
+    replication_factor: int | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> Resource:
     """Declare a topic. A value of None is left to the broker, or stays unchanged."""
-    for what, number in (("partitions", partitions), ("replication", replication)):
+    for what, number in (("partitions", partitions), ("replication_factor", replication_factor)):
         # Untyped callers may pass any value.
         given: Any = number
         if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 1):
-            raise ValueError(f"{what} of topic {name} must be a whole number above 0")
+            raise ValueError(f"{what} of topic {name} must be an integer of 1 or more")
     fields = {
         "partitions": partitions,
-        "replication": replication,
+        "replication_factor": replication_factor,
         "config": _build_config(config or {}, what=f"topic {name}"),
     }
     return Resource("topic", _check_name(name), fields, _find_line())
@@ -100,7 +100,9 @@ class SpecEnvironment:
 
     def __getitem__(self, name: str) -> str:
         if name in self._withheld:
-            raise KeyError(f"{name} looks like a secret and is held back; write secret://env/{name} as the value")
+            raise KeyError(
+                f"{name} appears to be a secret and is not passed to programs; write secret://env/{name} as the value"
+            )
         if name not in self._values:
             raise KeyError(f"the environment variable {name} is not set")
         return self._values[name]
@@ -130,7 +132,7 @@ def _build_config(config: Mapping[str, Any], *, what: str) -> dict[str, str | No
 
 def _check_key(key: Any, what: str) -> str:
     if not isinstance(key, str) or not key:
-        raise TypeError(f"a key in the config of {what} is not a text")
+        raise TypeError(f"a key in the config of {what} is not a string")
     return key
 
 
@@ -141,18 +143,18 @@ def _build_text(key: str, value: Any, what: str) -> str | None:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
-    raise TypeError(f"{key} of {what} is a {type(value).__name__}; Connect takes texts")
+    raise TypeError(f"{key} of {what} is a {type(value).__name__}; Connect accepts only strings")
 
 
 def _check_text(value: Any, what: str) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise TypeError(f"{what} must be a text")
+        raise TypeError(f"{what} must be a string")
     return value
 
 
 def _check_name(name: Any) -> str:
     if not isinstance(name, str) or not name:
-        raise TypeError("a name must be a text that is not empty")
+        raise TypeError("a name must be a string that is not empty")
     return name
 
 
@@ -206,7 +208,7 @@ def _run(order: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     for resource in resources(SpecEnvironment(order["environ"], withheld=order["withheld"])):
         if not isinstance(resource, Resource):
-            raise TypeError(f"resources(env) gave a {type(resource).__name__}; give connector(…) or topic(…)")
+            raise TypeError(f"resources(env) returned a {type(resource).__name__}; expected connector(…) or topic(…)")
         found.append(resource.to_dict())
     return found
 
@@ -253,8 +255,8 @@ def _build(
     }
     base, cluster = given["base"], given["cluster"]
     if base is not None and base not in shared.bases:
-        known = ", ".join(shared.bases) or "there are none"
-        raise build_spec_error(place, f"no base is named {base}", hint=f"known bases: {known}")
+        known = ", ".join(shared.bases) or "none"
+        raise build_spec_error(place, f"unknown base {base}", hint=f"use one of the known bases: {known}")
     if cluster is None and shared.cluster is not None:
         cluster = filler.fill(shared.cluster.scalar, shared.cluster.document)
     inherited = {**shared.defaults, **shared.bases.get(base or "", {})}
@@ -294,7 +296,7 @@ def _check_connector(given: Mapping[str, Any], path: Path) -> None:
 
 
 def _build_invalid(path: Path) -> SpecError:
-    return build_spec_error(FileLocation(str(path)), "the program gave something that is no resource")
+    return build_spec_error(FileLocation(str(path)), "the program returned an invalid resource")
 
 
 if __name__ == "__main__":

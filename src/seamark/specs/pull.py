@@ -44,14 +44,14 @@ def _refuse_changed(file: PulledFile) -> None:
     path = Path(file.path)
     if file.before is None:
         if path.exists():
-            raise RefusedError(f"{path} was made in the meantime", cause="nothing was written", hint="pull again")
+            raise RefusedError(f"{path} was created meanwhile; no changes were made", hint="run seamark pull again")
         return
     try:
         present = path.read_bytes()
     except OSError:
         present = b""
     if present != file.before.encode(file.encoding):
-        raise RefusedError(f"{path} was changed in the meantime", cause="nothing was written", hint="pull again")
+        raise RefusedError(f"{path} was changed meanwhile; no changes were made", hint="run seamark pull again")
 
 
 def _write(file: PulledFile) -> None:
@@ -66,7 +66,7 @@ def _write(file: PulledFile) -> None:
         raise SeamarkError(
             f"{path} can't be written",
             cause=error.strerror or type(error).__name__,
-            hint="look whether you may write in that folder; pull again goes on where this one ended",
+            hint="check your permissions on that folder, then run seamark pull again, which writes the remaining files",
         ) from None
 
 
@@ -138,9 +138,9 @@ class SecretKeeper:
         words = ""
         try:
             if self.reveal(reference) != value:
-                words = "another value runs than the one it leads to"
+                words = "its value differs from that of the running connector"
         except SeamarkError:
-            words = "it can't be read here, so it was not compared"
+            words = "it can't be read on this machine, so it was not compared"
         if words:
             self.notes.append(PulledSecret(connector.owner, key, reference, words))
         return True
@@ -182,8 +182,8 @@ def read_pull(
     `failures`.
     """
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder", hint="pull writes into a folder: give one")
-    reading = fleet.connectors.all(cluster=cluster)
+        raise UsageError(f"{folder} is not a folder", hint="pass a folder with --dir")
+    reading = fleet.connectors.list(cluster=cluster)
     wanted = _select(reading.items, tuple(names), complete=reading.is_complete)
     fleet.connectors.read_types(wanted)
     loaded = (
@@ -228,7 +228,7 @@ def _select(connectors: tuple[Connector, ...], names: tuple[str, ...], *, comple
     known = {one.name for one in found} | {one.owner for one in found}
     missing = [name for name in names if name not in known]
     if missing and complete:
-        raise UsageError(f"there is no connector {missing[0]}", hint="see `seamark connectors list`")
+        raise UsageError(f"connector {missing[0]} does not exist", hint="list connectors with seamark connectors list")
     return found
 
 
@@ -279,9 +279,7 @@ class _Puller:
             self._write_new(connector)
             return
         if definition.connector.cluster is None and len(self.clusters) > 1:
-            self._skip(
-                connector, definition, {}, "the file does not say the cluster, and there are several: add cluster:"
-            )
+            self._skip(connector, definition, {}, "the file has no cluster, and the context has several: add cluster:")
             return
         changes = self.secrets.find_changes(connector, definition.connector.config)
         if not changes:
@@ -324,7 +322,7 @@ class _Puller:
         for one in planned:
             expected = {**one.definition.connector.config, **one.changes}
             if found.get(one.definition.connector.owner) != {k: v for k, v in expected.items() if v is not None}:
-                return "the file can't be changed by single values: change it by hand"
+                return "single values of the file can't be changed: change it manually"
         return ""
 
     def _write_new(self, connector: Connector) -> None:
@@ -371,4 +369,4 @@ class _Puller:
 
 
 def _show(key: str, text: str | None, secret: frozenset[str]) -> str:
-    return "nothing" if text is None else f'"{mask_value(key, text, secret)}"'
+    return "unset" if text is None else f'"{mask_value(key, text, secret)}"'

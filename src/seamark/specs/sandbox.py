@@ -101,7 +101,7 @@ def _find_readable(parent: int, names: Sequence[str]) -> str:
         if not folder.name.isdecimal() or int(folder.name) == os.getpid():
             continue
         if any(entry.startswith(wanted) for entry in _read_environment(folder.name) or ()):
-            return f"the program can read the environment of process {folder.name}, which holds such variables"
+            return f"the program can read the environment of process {folder.name}, which has such variables"
     return ""
 
 
@@ -147,17 +147,17 @@ def run_program(
     run = _run(order, environ=environ, limits=_Limits(deadline_seconds, max_bytes))
     place = FileLocation(str(path))
     if run.problem:
-        raise build_spec_error(place, run.problem + _quote(run.printed), hint="look at the program; run it by hand")
+        raise build_spec_error(place, run.problem + _quote(run.printed), hint="check the program, and run it manually")
     answer = _parse(run.sent)
     if answer is None:
         raise build_spec_error(
             place,
-            f"the program ended with code {run.code} and gave nothing{_quote(run.printed)}",
-            hint="run it by hand",
+            f"the program ended with exit code {run.code} and returned nothing{_quote(run.printed)}",
+            hint="run it manually",
         )
     if "refused" in answer:
         raise RefusedError(
-            f"{path} was not run: seamark can't keep secrets from it on this machine",
+            f"{path} was not run: seamark can't hide secrets from it on this machine",
             cause=str(answer["refused"]),
             hint="allow unprivileged user namespaces, or run seamark without these variables: "
             + ", ".join(sorted(withheld)),
@@ -236,7 +236,7 @@ def _listen(child: subprocess.Popen[bytes], reading: int, limits: _Limits) -> _R
                 else:
                     printed = (printed + data)[-_MAX_PRINTED:]
             if len(sent) > limits.max_bytes:
-                return _Run(printed=bytes(printed), problem=f"the program gave more than {limits.max_bytes} bytes")
+                return _Run(printed=bytes(printed), problem=f"the program returned more than {limits.max_bytes} bytes")
     if not _await_exit(child, end):
         return _Run(printed=bytes(printed), problem=late)
     return _Run(bytes(sent), bytes(printed))
@@ -284,4 +284,4 @@ def _build_failure(error: dict[str, Any], path: Path, *, printed: bytes) -> Spec
 
 def _quote(printed: bytes) -> str:
     text = mask_text(printed.decode("utf-8", "replace")).strip()
-    return f"\nit printed:\n{text}" if text else ""
+    return f"\noutput:\n{text}" if text else ""

@@ -19,7 +19,7 @@ DESIRED_LISTING: Listing[DesiredConnector] = Listing(
     columns=(
         Column("name", "NAME", lambda connector: connector.name),
         Column("cluster", "CLUSTER", lambda connector: connector.cluster),
-        Column("state", "BEGINS", lambda connector: connector.state or "RUNNING"),
+        Column("state", "INITIAL STATE", lambda connector: connector.state or "RUNNING"),
         Column(
             "plugin",
             "PLUGIN",
@@ -35,7 +35,7 @@ DESIRED_LISTING: Listing[DesiredConnector] = Listing(
 
 def build_desired_view(connectors: Sequence[DesiredConnector]) -> View[DesiredConnector]:
     """Build the view of a spec's connectors."""
-    return View(DESIRED_LISTING, connectors, empty="The files name no connector.")
+    return View(DESIRED_LISTING, connectors, empty="no connectors in the files")
 
 
 PULL_LISTING: Listing[PulledFile] = Listing(
@@ -97,13 +97,13 @@ def _build_lines(pull: Pull) -> list[Line]:
         lines.append(line("  ", Span("!", Style.WARN), f" {one.owner}   not written: {one.reason} ({one.place})"))
         lines += [line(f"      {text}") for text in one.differences]
     lines += [
-        line("  ", Span("?", Style.MUTED), f" {owner}   is in the files and does not run") for owner in pull.absent
+        line("  ", Span("?", Style.MUTED), f" {owner}   is in the files, but does not exist") for owner in pull.absent
     ]
     for secret in pull.secrets:
         lines.append(
             line("  ", Span("*", Style.WARN), f" {secret.owner} {secret.key} = {secret.reference}: {secret.words}")
         )
     new = sum(1 for file in pull.files if file.before is None)
-    summary = f"{render_count(pull.read, 'connector')} read, {pull.unchanged} as the files say. "
+    summary = f"{render_count(pull.read, 'connector')} read, {pull.unchanged} unchanged. "
     counts = f"{render_count(new, 'new file')}, {len(pull.files) - new} to change, {len(pull.skipped)} not written."
     return [*lines, line(summary + counts)]

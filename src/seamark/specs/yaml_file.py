@@ -130,7 +130,7 @@ class _Reader:
             for key, value in node.entries.values():
                 entry = require_table(value, self.document, what=f"connector {key.text}")
                 if "name" in entry.entries:
-                    raise self.document.error(entry.entries["name"][0], "the name stands before the colon already")
+                    raise self.document.error(entry.entries["name"][0], "name is already the key of this entry")
                 yield key, entry
             return
         for entry in self._list_tables(root, "connectors"):
@@ -144,7 +144,7 @@ class _Reader:
             return
         if not isinstance(node, SequenceNode):
             raise self.document.error(
-                node, f"{section} must be a list", hint="begin every entry with a dash: - name: …"
+                node, f"{section} must be a list", hint="start every entry with a dash: - name: …"
             )
         for part in node.nodes:
             yield require_table(part, self.document, what=f"an entry of {section}")
@@ -160,10 +160,10 @@ class _Reader:
             raise self.document.error(entry, "this entry has no rows", hint="add for: [{NAME: value}, …]")
         rows = entry.entries["for"][1]
         if not isinstance(rows, SequenceNode):
-            raise self.document.error(rows, "for must be a list of rows", hint="for: [{NAME: value}, …]")
+            raise self.document.error(rows, "for must be a list of rows", hint="write for: [{NAME: value}, …]")
         own = self._read_own(entry)
         if len(rows.nodes) * (len(own) + len(self.shared.defaults)) > MAX_VALUES:
-            raise self.document.error(rows, f"rows times keys are more than {MAX_VALUES} values")
+            raise self.document.error(rows, f"more than {MAX_VALUES} values (rows times keys)")
         for node in rows.nodes:
             row = self._read_row(node)
             filler = self.filler.with_row(row)
@@ -173,7 +173,7 @@ class _Reader:
         row: dict[str, str] = {}
         for name, (key, value) in require_table(node, self.document, what="a row of for").entries.items():
             if not isinstance(value, ScalarNode) or value.is_null:
-                raise self.document.error(key, f"{name} in this row is not a text", hint="give it a value, or quote it")
+                raise self.document.error(key, f"{name} in this row is not a string", hint="quote it, or add a value")
             row[name] = self.filler.fill(value, self.document)
         return row
 
@@ -206,8 +206,8 @@ class _Reader:
         node = require_text(entry.entries["base"][1], self.document, what="base")
         name = filler.fill(node, self.document)
         if name not in self.shared.bases:
-            known = ", ".join(self.shared.bases) or "there are none"
-            raise self.document.error(node, f"no base is named {name}", hint=f"known bases: {known}")
+            known = ", ".join(self.shared.bases) or "none"
+            raise self.document.error(node, f"unknown base {name}", hint=f"use one of the known bases: {known}")
         return self.shared.bases[name]
 
     def _find_cluster(self, entry: MappingNode, filler: Filler) -> str | None:

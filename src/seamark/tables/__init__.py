@@ -25,6 +25,6 @@ def __getattr__(name: str) -> Any:
     except ImportError as error:
         # Missing whole, or without the C library that it needs.
         raise ConfigurationError(
-            "PostgreSQL's driver is not installed", cause=str(error), hint=format_install_hint("postgres")
+            "the PostgreSQL driver is not installed", cause=str(error), hint=format_install_hint("postgres")
         ) from error
     return getattr(home, name)

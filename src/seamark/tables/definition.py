@@ -118,19 +118,25 @@ class LandColumn:
     def __post_init__(self) -> None:
         """Refuse what PostgreSQL could not have, and what would run as SQL."""
         if not self.name or "\0" in self.name or len(self.name.encode()) > _NAME_BYTES:
-            raise UsageError(f"a column can't be named {self.name!r}", hint="1 to 63 bytes")
+            raise UsageError(f"invalid column name {self.name!r}", hint="use 1 to 63 bytes")
         if self.name.lstrip("_").startswith(OUR_PREFIX):
-            raise UsageError(f"a column can't be named {self.name}", hint="names with seamark_ are taken")
+            raise UsageError(
+                f"invalid column name {self.name}", hint="use another name: the prefix seamark_ is reserved"
+            )
         if not _TYPE.fullmatch(self.type):
-            raise UsageError(f"the column {self.name} can't be of type {self.type!r}", hint="as in: numeric(12, 2)")
+            raise UsageError(
+                f"invalid type {self.type!r} of column {self.name}", hint="use a type such as numeric(12, 2)"
+            )
         object.__setattr__(self, "type", _spell(self.type))
         if self.place is RecordPart.KAFKA and (len(self.path) != 1 or self.path[0] not in KAFKA_FIELDS):
             raise UsageError(
-                f"the column {self.name} can't come from {self.source}",
-                hint=f"kafka. has {', '.join(KAFKA_FIELDS)}",
+                f"invalid source {self.source} of column {self.name}",
+                hint=f"use kafka. with one of {', '.join(KAFKA_FIELDS)}",
             )
         if self.place is RecordPart.VALUE and not all(self.path):
-            raise UsageError(f"the column {self.name} can't come from {self.source!r}", hint="as in: value.a.b")
+            raise UsageError(
+                f"invalid source {self.source!r} of column {self.name}", hint="use a path such as value.a.b"
+            )
 
     @property
     def place(self) -> RecordPart:
@@ -138,7 +144,7 @@ class LandColumn:
         head = self.source.partition(".")[0] or RecordPart.VALUE.value
         if head not in set(RecordPart):
             raise UsageError(
-                f"the column {self.name} can't come from {self.source!r}", hint="value.…, key, key.… or kafka.…"
+                f"invalid source {self.source!r} of column {self.name}", hint="use value.…, key, key.… or kafka.…"
             )
         return RecordPart(head)
 
@@ -159,8 +165,8 @@ class LandColumn:
     @classmethod
     def from_dict(cls, data: object) -> LandColumn:
         """Read what `to_dict` gave."""
-        fields = strict.read_object(data, keys=("name", "type", "source"), what="a column of a landing")
-        return cls(**{name: strict.read_text(value, what="a column of a landing") for name, value in fields.items()})
+        fields = strict.read_object(data, keys=("name", "type", "source"), what="a column of a pipeline")
+        return cls(**{name: strict.read_text(value, what="a column of a pipeline") for name, value in fields.items()})
 
 
 def _spell(kind: str) -> str:
@@ -230,28 +236,30 @@ class Landing:
     def __post_init__(self) -> None:
         """Refuse what contradicts itself."""
         if not _NAME.fullmatch(self.name):
-            raise UsageError(f"a landing can't be named {self.name!r}", hint="letters, digits, dot, dash, underscore")
+            raise UsageError(
+                f"invalid pipeline name {self.name!r}", hint="use letters, digits, dot, dash and underscore"
+            )
         names = [column.name for column in self.columns]
         if not names or len(set(names)) != len(names):
-            raise UsageError(f"the landing {self.name} needs columns, each by a name of its own")
+            raise UsageError("columns must have at least one column, and each name only once")
         if unknown := sorted(set(self.key) - set(names)):
-            raise UsageError(f"the key of the landing {self.name} names no column {unknown[0]}")
+            raise UsageError(f"to.key contains {unknown[0]}, which is not a column")
         if bool(self.key) != (self.mode is Mode.UPSERT):
             raise UsageError(
-                f"the landing {self.name} {'has no key' if not self.key else 'only appends, and has a key'}",
-                hint="mode: upsert goes with key: [COLUMN, …], and append without one",
+                "mode: upsert requires to.key" if not self.key else "to.key can't be used with mode: append",
+                hint="set key: [COLUMN, …] with mode: upsert, and no key with mode: append",
             )
         if self.order and self.mode is not Mode.UPSERT:
-            raise UsageError(f"the landing {self.name} only appends, and has to.order", hint="mode: upsert")
+            raise UsageError("to.order can't be used with mode: append", hint="set mode: upsert, or remove to.order")
         if self.tombstone_seconds <= 0:
-            raise UsageError(f"to.tombstones of {self.name} must be longer than nothing", hint="as in tombstones: 7d")
+            raise UsageError("to.tombstones must be longer than 0s", hint="use a duration such as tombstones: 7d")
         # Refuses an order that PostgreSQL can't compare.
         _ = self.order_terms
         find_technology(self.store).check_definition(self)
         if self.table == self.dead_letter_table:
             raise UsageError(
-                f"the landing {self.name} has its rows and its dead letters in one table: {self.table}",
-                hint="name another table in on_error.dead_letter.table",
+                f"rows and dead letters can't be in the same table: {self.table}",
+                hint="set on_error.dead_letter.table to another table",
             )
 
     @property
@@ -312,18 +320,18 @@ class Landing:
     @classmethod
     def from_dict(cls, data: object) -> Landing:
         """Read what `to_dict` gave."""
-        fields = strict.read_object(data, keys=_KEYS, what="a landing")
+        fields = strict.read_object(data, keys=_KEYS, what="a pipeline")
         return cls(
-            name=strict.read_text(fields["name"], what="the name of a landing"),
-            topic=strict.read_text(fields["topic"], what="the topic of a landing"),
-            table=strict.read_text(fields["table"], what="the table of a landing"),
+            name=strict.read_text(fields["name"], what="the name of a pipeline"),
+            topic=strict.read_text(fields["topic"], what="the topic of a pipeline"),
+            table=strict.read_text(fields["table"], what="the table of a pipeline"),
             columns=tuple(LandColumn.from_dict(one) for one in strict.read_list(fields["columns"], what="columns")),
-            mode=strict.read_word(fields["mode"], words=Mode, what="the mode of a landing"),
+            mode=strict.read_word(fields["mode"], words=Mode, what="the mode of a pipeline"),
             key=strict.read_texts(fields["key"], what="a table's key"),
-            format=strict.read_word(fields["format"], words=Format, what="the format of a landing"),
+            format=strict.read_word(fields["format"], words=Format, what="the format of a pipeline"),
             schemas=strict.read_truth(fields["schemas"], what="schemas"),
             dead_letters=None if (letters := fields["dead_letters"]) is None else DeadLetters.from_dict(letters),
-            store=strict.read_text(fields["store"], what="the store of a landing"),
+            store=strict.read_text(fields["store"], what="the store of a pipeline"),
             date_from=strict.read_text(fields["date_from"], what="the column of dates"),
             order=strict.read_texts(fields["order"], what="an order"),
             tombstone_seconds=strict.read_count(fields["tombstone_seconds"], what="tombstone_seconds"),

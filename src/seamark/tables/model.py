@@ -95,12 +95,12 @@ def build_terms(order: Iterable[str], types: Mapping[str, str], *, pipeline: str
     """
     names = tuple(order)
     if len(set(names)) != len(names):
-        raise UsageError(f"to.order of {pipeline} has a name twice: {', '.join(names)}")
+        raise UsageError(f"to.order of {pipeline} has a duplicate name: {', '.join(names)}")
     if KAFKA_OFFSET in names and len(names) > 1:
         raise UsageError(
-            f"to.order of {pipeline} has {KAFKA_OFFSET} beside other terms",
-            cause="offsets decide between equal records in any case",
-            hint=f"leave {KAFKA_OFFSET} out",
+            f"to.order of {pipeline} can't combine {KAFKA_OFFSET} with other terms",
+            cause="records with equal order are compared by offset in any case",
+            hint=f"remove {KAFKA_OFFSET}",
         )
     return tuple(_build_term(name, types, pipeline) for name in names)
 
@@ -112,8 +112,8 @@ def _build_term(name: str, types: Mapping[str, str], pipeline: str) -> OrderTerm
         return OrderTerm(OFFSET, OrderKind.NUMBER)
     if name not in types:
         raise UsageError(
-            f"to.order of {pipeline} names no column: {name}",
-            hint=f"one of {', '.join(types)}, or {KAFKA_TIMESTAMP}",
+            f"to.order of {pipeline} contains {name}, which is not a column",
+            hint=f"use one of {', '.join(types)}, or {KAFKA_TIMESTAMP}",
         )
     found = _BASE.match(types[name])
     base = found[0] if found else ""
@@ -121,8 +121,8 @@ def _build_term(name: str, types: Mapping[str, str], pipeline: str) -> OrderTerm
         if base in known:
             return OrderTerm(name, kind)
     raise UsageError(
-        f"to.order of {pipeline} can't use the column {name} of type {types[name]}",
-        hint="a number, a date or a timestamp",
+        f"to.order of {pipeline} can't use column {name} of type {types[name]}",
+        hint="use a number, a date or a timestamp",
     )
 
 

@@ -172,7 +172,7 @@ class TechnologyRegistry:
         Raises:
             UsageError: There is none.
         """
-        return self._find(kind, {one.kind: one for one in self.tables}, what="table")
+        return self._find(kind, {one.kind: one for one in self.tables}, what="kind of table")
 
     def find_place(self, place: str) -> Technology:
         """Return the target by its key below `to:`.
@@ -192,9 +192,9 @@ class TechnologyRegistry:
         if word not in known:
             broken = "; ".join(f"{name}: {reason}" for name, reason in self.failures.items())
             raise UsageError(
-                f"no {what} is of kind {word!r}",
+                f"unknown {what} {word!r}",
                 cause=broken and f"not loaded: {broken}",
-                hint=f"one of {', '.join(known)}",
+                hint=f"use one of {', '.join(known)}",
             )
         return known[word]
 

@@ -30,7 +30,7 @@ def read_topic(world: Environment, name: str) -> TopicStatus | None:
     (topic,) = reading.items
     if topic.configs_error:
         raise RefusedError(
-            f"the configs of topic/{name} can't be read, and nothing is changed unseen",
+            f"can't read the configs of topic/{name}; no changes were made",
             cause=topic.configs_error,
             hint=f"grant DESCRIBE_CONFIGS on the topic {name} to the principal of this context",
         )
@@ -41,7 +41,7 @@ def require_topic(world: Environment, name: str) -> TopicStatus:
     """Return the topic. Raises if it does not exist."""
     topic = read_topic(world, name)
     if topic is None:
-        raise NotFoundError(f"there is no topic/{name}", hint="seamark topics list shows what is there")
+        raise NotFoundError(f"topic/{name} does not exist", hint="list topics with seamark topics list")
     return topic
 
 
@@ -167,7 +167,7 @@ class CreateTopic(_NewTopic):
     def perform(self, world: Environment, intent: Intent) -> None:
         if intent.before is not None:
             raise AlreadyExistsError(
-                f"{self.subject} is there already", hint="change it instead of creating it, or choose another name"
+                f"{self.subject} already exists", hint="use seamark topics update, or choose another name"
             )
         world.use(BROKERS)().create_topic(
             self.name, partitions=self.partitions, replication_factor=self.replication_factor, configs=self.configs
@@ -177,13 +177,13 @@ class CreateTopic(_NewTopic):
         copies = self.replication_factor
         partitions = self.partitions
         parts = [
-            "the brokers' number of partitions" if partitions is None else render_count(partitions, "partition"),
-            "the brokers' replication" if copies is None else f"replication {copies}",
+            "default partitions of the brokers" if partitions is None else render_count(partitions, "partition"),
+            "default replication factor of the brokers" if copies is None else f"replication factor {copies}",
         ]
         configs = compare_configs({}, seen.intent.after["configs"])
         # A new topic has few configs, so they are shown for review.
-        told = " ".join(f"{found.key}={found.after}" for found in configs)
-        words = f"create: {', '.join(parts)}" + (f" with {told}" if told else "")
+        shown = " ".join(f"{found.key}={found.after}" for found in configs)
+        words = f"create: {', '.join(parts)}" + (f" with {shown}" if shown else "")
         return Effect(ChangeKind.CREATE, self.subject, words, configs)
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
@@ -237,9 +237,9 @@ class DeleteNewTopic(_NewTopic):
         written = sorted(number for (_, number), found in bounds.items() if found.latest)
         if written:
             raise RefusedError(
-                f"{self.subject} is not empty any more; it was not deleted",
+                f"{self.subject} is not empty; it was not deleted",
                 cause=f"records were written to its partitions {', '.join(map(str, written))}",
-                hint=f"if nobody needs them: seamark topics delete {self.name}",
+                hint=f"if the records are not needed: seamark topics delete {self.name}",
             )
 
 
@@ -253,7 +253,7 @@ class DeleteTopic(TopicAction):
     aspect: ClassVar[str] = "topic"
 
     def describe(self) -> str:
-        return f"delete {self.subject} with all its records, for good"
+        return f"delete {self.subject} with all its records, permanently"
 
     @classmethod
     def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[StepSeen]:
@@ -266,7 +266,7 @@ class DeleteTopic(TopicAction):
         bounds: Mapping[str, Any] = export.get("bounds", {})
         records = sum(max(0, latest - earliest) for earliest, latest in bounds.values())
         what = f"{render_count(records, 'record')} in {render_count(int(export.get('partitions', 0)), 'partition')}"
-        return Effect(ChangeKind.DELETE, self.subject, f"delete: {what}, for good")
+        return Effect(ChangeKind.DELETE, self.subject, f"delete: {what}, permanently")
 
     def intend(self, world: Environment) -> Intent:
         topic = read_topic(world, self.name)
@@ -277,7 +277,7 @@ class DeleteTopic(TopicAction):
     def perform(self, world: Environment, intent: Intent) -> None:
         topic = read_within_deadline(world, self.subject, lambda: read_topic(world, self.name))
         if _build_identity(topic) != intent.before:
-            raise RefusedError(f"{self.subject} is another one than a moment ago; nothing was deleted")
+            raise RefusedError(f"{self.subject} was recreated meanwhile; it was not deleted")
         world.use(BROKERS)().delete_topic(self.name)
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
@@ -287,7 +287,8 @@ class DeleteTopic(TopicAction):
         if intent.before is None:
             return None
         return CanNotUndo(
-            "its records are gone; the journal keeps its configs, its bounds and what groups had committed on it"
+            "its records are deleted; the journal keeps its configs, its log offsets and the committed offsets of "
+            "groups"
         )
 
 
@@ -313,13 +314,13 @@ class GrowTopic(TopicAction):
     partitions: int
 
     def describe(self) -> str:
-        return f"grow {self.subject} to {self.partitions} partitions, for good"
+        return f"increase {self.subject} to {self.partitions} partitions, permanently"
 
     def build_effect(self, seen: StepSeen) -> Effect:
         have = int(seen.intent.before["partitions"])
         more = render_count(self.partitions - have, "partition")
         fields = (FieldChange("partitions", str(have), str(self.partitions)),)
-        return Effect(ChangeKind.CHANGE, self.subject, f"grow by {more}, for good", fields)
+        return Effect(ChangeKind.CHANGE, self.subject, f"add {more}, permanently", fields)
 
     def intend(self, world: Environment) -> Intent:
         topic = require_topic(world, self.name)
@@ -329,8 +330,10 @@ class GrowTopic(TopicAction):
     def perform(self, world: Environment, intent: Intent) -> None:
         if intent.before["partitions"] > self.partitions:
             raise RefusedError(
-                f"{self.subject} has {intent.before['partitions']} partitions, and Kafka takes none away",
-                hint=f"copy it to a topic with {self.partitions} partitions: seamark copy",
+                f"can't reduce {self.subject} from {intent.before['partitions']} to {self.partitions} partitions",
+                cause="Kafka can't remove partitions of a topic",
+                hint=f"copy the topic: seamark copies plan {self.name} --partitions "
+                f"{intent.before['partitions']}:{self.partitions}",
             )
         world.use(BROKERS)().grow_topic(self.name, partitions=self.partitions)
 
@@ -344,7 +347,7 @@ class GrowTopic(TopicAction):
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         if intent.before == intent.after:
             return None
-        return CanNotUndo("Kafka takes no partition away from a topic")
+        return CanNotUndo("Kafka can't remove partitions of a topic")
 
 
 @action_kind("alter-topic-config")
@@ -397,9 +400,9 @@ class AlterTopicConfig(TopicAction):
         hidden = [key for key in self._keys() if key in topic.configs and topic.configs[key].is_sensitive]
         if hidden:
             raise RefusedError(
-                f"the brokers do not tell the {', '.join(hidden)} of {self.subject}",
-                cause="what can't be seen can be neither verified nor undone",
-                hint="change it with Kafka's own kafka-configs",
+                f"can't change the sensitive config {', '.join(hidden)} of {self.subject}; no changes were made",
+                cause="the brokers don't return its value, so a change can be neither verified nor undone",
+                hint="use kafka-configs.sh",
             )
 
 

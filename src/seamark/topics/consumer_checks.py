@@ -61,20 +61,22 @@ def _find_recreated(
         spot = (topic.name, number)
         bounds, epoch = evidence.bounds.get(spot), evidence.epochs.get(spot)
         if number >= count:
-            clues[number] = f"it committed on partition {number}, and there are {count}"
+            clues[number] = f"partition {number} has a committed offset, but the topic has {count} partitions"
         elif bounds and commit.offset > bounds.latest:
-            clues[number] = f"it committed {commit.offset}, and the log ends at {bounds.latest}"
+            clues[number] = f"the committed offset is {commit.offset}, but the log ends at {bounds.latest}"
         elif commit.leader_epoch is not None and epoch is not None and commit.leader_epoch > epoch:
             # The leader epochs of a topic only increase.
-            clues[number] = f"it committed in epoch {commit.leader_epoch} of the leader, and that is {epoch} now"
+            clues[number] = (
+                f"the offset was committed in leader epoch {commit.leader_epoch}, but the leader epoch is {epoch}"
+            )
     if clues:
         yield TopicFinding(
             HealthCheck.RECREATED,
             Severity.ERROR if reader.is_needed else Severity.WARNING,
             topic.name,
             tuple(clues),
-            what=f"{reader.subject} stands on another log than this one: {next(iter(clues.values()))}",
-            why="the topic was deleted and made anew, or lost its end: the reader skips or repeats records, unsaid",
+            what=f"the committed offsets of {reader.subject} belong to another log: {next(iter(clues.values()))}",
+            why="the topic was recreated or truncated: the consumer silently skips or reprocesses records",
             next_step=_say_move(reader, topic, "earliest"),
             reader=reader.subject,
         )
@@ -89,10 +91,10 @@ def _find_passed(reader: Reader, topic: TopicStatus, positions: Sequence[_Positi
             Severity.ERROR if reader.is_needed else Severity.INFO,
             topic.name,
             tuple(lost),
-            what=f"{render_count(sum(lost.values()), 'record')} went before {reader.subject} read them",
-            why="it goes on where auto.offset.reset says: at the first record left, or at the end",
+            what=f"{render_count(sum(lost.values()), 'record')} deleted before {reader.subject} read them",
+            why="it resumes from the offset of auto.offset.reset: the earliest record or the end of the log",
             next_step=_say_leftover(reader)
-            or f"take what is lost from the source again, then {_say_move(reader, topic, 'earliest')}",
+            or f"produce the lost records again from their source, then {_say_move(reader, topic, 'earliest')}",
             reader=reader.subject,
         )
 
@@ -117,7 +119,7 @@ def _find_passing(
             what=f"{render_count(sum(old.values()), 'record')} that {reader.subject} has not read "
             f"{'is' if sum(old.values()) == 1 else 'are'} older than {WARN_AT:.0%} of retention.ms "
             f"({render_duration(kept_ms / 1000)})",
-            why=f"the brokers may delete them within {rest}; they do so by whole segments, so often later",
+            why=f"the brokers may delete them within {rest}, or later, because they delete whole segments",
         )
 
 
@@ -141,16 +143,19 @@ def _find_outgrown(
             reader,
             topic,
             tuple(close),
-            what=f"{reader.subject} is about {render_bytes(max(close.values()))} behind, "
+            what=f"the lag of {reader.subject} is about {render_bytes(max(close.values()))}, "
             f"and retention.bytes is {render_bytes(limit)}",
-            why="the brokers may delete what it has not read as soon as more is written",
+            why="the brokers may delete unread records as soon as more are written",
         )
 
 
 def _build_passing(
     reader: Reader, topic: TopicStatus, partitions: tuple[int, ...], *, what: str, why: str
 ) -> TopicFinding:
-    longer = f"let it catch up, or keep records longer: seamark topics alter {topic.name} --set retention.ms=…"
+    longer = (
+        f"wait until it has caught up, or increase the retention: seamark topics update {topic.name} --config "
+        "retention.ms=…"
+    )
     return TopicFinding(
         HealthCheck.READER_NEARLY_PASSED,
         Severity.WARNING if reader.is_needed else Severity.INFO,
@@ -164,7 +169,11 @@ def _build_passing(
 
 
 def _say_leftover(reader: Reader) -> str:
-    return "" if reader.is_needed else f"if nobody needs group {reader.group}: seamark groups delete {reader.group}"
+    return (
+        ""
+        if reader.is_needed
+        else f"if group {reader.group} is not used any more: seamark groups delete {reader.group}"
+    )
 
 
 def _say_move(reader: Reader, topic: TopicStatus, where: str) -> str:

@@ -48,8 +48,9 @@ def _find_moved(evidence: HealthEvidence) -> Iterator[TopicFinding]:
                 Severity.WARNING,
                 "",
                 (),
-                what=f"broker {broker} leads {led[broker]} of the {count} partitions that it is first in line for",
-                why="the other brokers do its work",
+                what=f"broker {broker} leads {led[broker]} of the {count} partitions of which it is the preferred "
+                "leader",
+                why="the other brokers have its load",
                 next_step="wait five minutes (auto.leader.rebalance.enable), or: kafka-leader-election.sh "
                 "--election-type preferred --all-topic-partitions",
             )
@@ -72,7 +73,7 @@ def _find_leader_skew(evidence: HealthEvidence) -> Iterator[TopicFinding]:
                 (),
                 what=f"broker {broker} leads {render_count(count, 'partition')}; an even share is {share:.0f}",
                 why="every write and most reads of them go to this broker",
-                next_step="spread the copies: kafka-reassign-partitions.sh",
+                next_step="reassign replicas: kafka-reassign-partitions.sh",
             )
 
 
@@ -89,8 +90,8 @@ def _find_size_skew(evidence: HealthEvidence) -> Iterator[TopicFinding]:
                 "",
                 (),
                 what=f"broker {broker} holds {render_bytes(size)}; an even share is {render_bytes(int(share))}",
-                why="its disk is full first, and then its partitions go offline",
-                next_step="spread the copies: kafka-reassign-partitions.sh",
+                why="its disk fills up before the others, and then its partitions go offline",
+                next_step="reassign replicas: kafka-reassign-partitions.sh",
             )
 
 
@@ -111,8 +112,8 @@ def _find_partition_skew(evidence: HealthEvidence) -> Iterator[TopicFinding]:
                 name,
                 large,
                 what=f"{render_bytes(biggest)} in one partition; the average is {render_bytes(int(average))}",
-                why="one reader has most of the work, and no further reader can help it",
-                next_step="look for a key that most records have",
+                why="one consumer gets most of the records, and more consumers don't help",
+                next_step="check whether most records have the same key",
             )
 
 
@@ -132,9 +133,9 @@ def _find_leaderless(topic: TopicStatus, brokers: frozenset[int]) -> Iterator[To
             Severity.ERROR,
             topic.name,
             topic.leaderless,
-            what="nobody leads it",
-            why="it can be neither read nor written",
-            next_step=_say_mend(_pick(topic, topic.leaderless), brokers),
+            what="the partition has no leader",
+            why="the partition can be neither read nor written",
+            next_step=_format_repair(_pick(topic, topic.leaderless), brokers),
         )
 
 
@@ -148,8 +149,8 @@ def _find_under_min_isr(topic: TopicStatus, brokers: frozenset[int]) -> Iterator
             topic.name,
             tuple(found.id for found in short),
             what=f"{_say_range(short)} in sync, and min.insync.replicas is {topic.min_isr}",
-            why="it takes no write with acks=all, which Connect and most producers use",
-            next_step=_say_mend(short, brokers),
+            why="writes with acks=all fail, which Connect and most producers use",
+            next_step=_format_repair(short, brokers),
         )
     if capped:
         yield TopicFinding(
@@ -157,10 +158,10 @@ def _find_under_min_isr(topic: TopicStatus, brokers: frozenset[int]) -> Iterator
             Severity.WARNING,
             topic.name,
             tuple(found.id for found in capped),
-            what=f"min.insync.replicas is {topic.min_isr}, and it has only {_say_range(capped)}",
-            why="brokers before 3.7 refuse every write with acks=all; newer ones ask for every copy",
-            next_step="give it more copies (kafka-reassign-partitions.sh), or: "
-            f"seamark topics alter TOPIC --set min.insync.replicas={max(1, topic.replication_factor - 1)}",
+            what=f"min.insync.replicas is {topic.min_isr}, and the partition has only {_say_range(capped)}",
+            why="brokers before 3.7 reject every write with acks=all; newer ones wait for every replica",
+            next_step="add replicas (kafka-reassign-partitions.sh), or: "
+            f"seamark topics update TOPIC --config min.insync.replicas={max(1, topic.replication_factor - 1)}",
         )
 
 
@@ -178,9 +179,9 @@ def _find_under_replicated(topic: TopicStatus, evidence: HealthEvidence) -> Iter
             Severity.WARNING,
             topic.name,
             tuple(found.id for found in partitions),
-            what=f"the copies on {_name(missing)} are missing or behind",
-            why="the next broker that fails may stop it, or cost records",
-            next_step=_say_mend(partitions, evidence.brokers),
+            what=f"the replicas on {_name(missing)} are missing or not in sync",
+            why="if another broker fails, the partition may go offline or lose records",
+            next_step=_format_repair(partitions, evidence.brokers),
         )
 
 
@@ -191,20 +192,20 @@ def _pick(topic: TopicStatus, numbers: Sequence[int]) -> list[PartitionStatus]:
 
 def _say_range(partitions: Sequence[PartitionStatus]) -> str:
     counts = sorted({len(found.isr) for found in partitions})
-    noun = "copy" if counts == [1] else "copies"
-    return f"{counts[0]} {noun}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} copies"
+    noun = "replica" if counts == [1] else "replicas"
+    return f"{counts[0]} {noun}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} replicas"
 
 
-def _say_mend(partitions: Sequence[PartitionStatus], brokers: frozenset[int]) -> str:
+def _format_repair(partitions: Sequence[PartitionStatus], brokers: frozenset[int]) -> str:
     """Return which brokers to restore: those that are down, and those that are up and lag."""
     missing = {broker for found in partitions for broker in found.missing}
     if not missing:
         # All replicas are in sync and there is no leader: the brokers that have them are down.
         missing = {broker for found in partitions for broker in found.replicas}
     gone, behind = sorted(missing - brokers), sorted(missing & brokers)
-    steps = [f"bring {_name(gone)} back"] if gone else []
+    steps = [f"restart {_name(gone)}"] if gone else []
     if behind:
-        steps.append(f"{_name(behind)} {'is' if len(behind) == 1 else 'are'} up: wait, or look into the log there")
+        steps.append(f"{_name(behind)} {'is' if len(behind) == 1 else 'are'} running: wait, or check the broker log")
     return "; ".join(steps)
 
 
@@ -255,9 +256,9 @@ def _build_forgotten(subject: str, topic: str) -> TopicFinding:
         Severity.INFO,
         topic,
         (),
-        what=f"{subject} is stopped and has no position: it has never read, or the brokers have forgotten it",
-        why="when it runs next it begins where auto.offset.reset says (earliest for a sink)",
-        next_step="if it has read before, move its group to where it stood before you run it: seamark groups move",
+        what=f"{subject} is stopped and has no committed offsets: it has never run, or the offsets have expired",
+        why="the next start uses auto.offset.reset (earliest by default for sinks)",
+        next_step="if it has run before, set the offsets of its group before you start it: seamark groups move",
         reader=subject,
     )
 
@@ -281,7 +282,7 @@ def _build_expiry_findings(
     seen = (
         f"records older than {safe} wait for it"
         if is_likely
-        else f"nothing it could read was written for {safe}, so nobody can tell since when"
+        else f"no record was written for {safe}, so the time since its last commit is unknown"
     )
     for topic in dict.fromkeys(topic for topic, _ in spots):
         yield TopicFinding(
@@ -289,17 +290,17 @@ def _build_expiry_findings(
             Severity.WARNING if is_likely else Severity.INFO,
             topic,
             tuple(number for name, number in spots if name == topic),
-            what=f"{reader.subject} is not at work, and {seen}",
-            why=f"the brokers forget its position when it was empty for {kept} (offsets.retention.minutes); "
-            "then it begins where auto.offset.reset says (earliest for a sink)",
-            next_step=f"run it, or keep its position: seamark groups show {reader.group} -o csv",
+            what=f"{reader.subject} is not running, and {seen}",
+            why=f"the brokers delete its offsets after it was empty for {kept} (offsets.retention.minutes); "
+            "then the next start uses auto.offset.reset (earliest by default for sinks)",
+            next_step=f"start it, or save its offsets: seamark groups show {reader.group} -o csv",
             reader=reader.subject,
         )
 
 
 # Kafka's own compacted topics. __share_group_state is not among them: it uses snapshots instead.
 _KAFKA = {
-    "__consumer_offsets": "the positions of every group",
+    "__consumer_offsets": "the committed offsets of every group",
     "__transaction_state": "the state of every transactional producer",
 }
 
@@ -337,8 +338,8 @@ def _examine_journal(evidence: HealthEvidence) -> Iterator[TopicFinding]:
             yield _build_internal_finding(
                 topic.name,
                 what=f"{key} is {kept}",
-                why="the journal of changes goes with time, and with it every way back",
-                next_step=f"seamark topics alter {topic.name} --set {key}=-1",
+                why="journal entries expire, and expired changes can't be undone",
+                next_step=f"seamark topics update {topic.name} --config {key}=-1",
             )
 
 
@@ -352,9 +353,9 @@ def _require_policy(
     if found != policy:
         yield _build_internal_finding(
             name,
-            what=f"cleanup.policy is {found or 'not told'} instead of {policy}",
-            why=f"it keeps {keeps}, and loses them"
-            + (" as they grow old" if "delete" in found else " where keys are equal"),
+            what=f"cleanup.policy is {found or 'unknown'} instead of {policy}",
+            why=f"the topic stores {keeps}, which are deleted "
+            + ("after the retention time" if "delete" in found else "by compaction of equal keys"),
             next_step=_say_alter(topic, policy),
         )
 
@@ -363,7 +364,7 @@ def _say_alter(topic: TopicStatus, policy: str) -> str:
     # seamark does not change Kafka's own topics.
     if topic.is_internal:
         return f"kafka-configs.sh --alter --topic {topic.name} --add-config cleanup.policy={policy}"
-    return f"seamark topics alter {topic.name} --set cleanup.policy={policy}"
+    return f"seamark topics update {topic.name} --config cleanup.policy={policy}"
 
 
 def _require_one_partition(evidence: HealthEvidence, name: str, whose: str) -> Iterator[TopicFinding]:
@@ -371,18 +372,18 @@ def _require_one_partition(evidence: HealthEvidence, name: str, whose: str) -> I
     if topic is not None and len(topic.partitions) != 1:
         yield _build_internal_finding(
             name,
-            what=f"it has {len(topic.partitions)} partitions",
-            why=f"the configs {whose} lose their order, and no worker starts on it",
-            next_step="make a new config topic with exactly 1 partition, and create the connectors again on it",
+            what=f"the config topic has {len(topic.partitions)} partitions",
+            why=f"the configs {whose} have no order, and no worker starts",
+            next_step="create a new config topic with exactly 1 partition, and create the connectors again",
         )
 
 
 def _build_missing(name: str, what: str) -> TopicFinding:
     return _build_internal_finding(
         name,
-        what="there is no such topic",
-        why=f"it should keep {what}",
-        next_step="correct its name in the context: it must be that of the workers' own config",
+        what="the topic does not exist",
+        why=f"it must store {what}",
+        next_step="correct its name in the context: it must be the one in the config of the workers",
     )
 
 

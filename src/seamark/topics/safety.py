@@ -23,8 +23,8 @@ def refuse_own(topic: TopicStatus, context: Context, *, only_internal: bool = Fa
     whose = "Kafka" if topic.is_internal else "" if only_internal else _find_keeper(topic.name, context)
     if whose:
         raise RefusedError(
-            f"topic {topic.name} is where {whose} keeps what it knows; it is left alone",
-            hint="whoever really means it has Kafka's own kafka-topics",
+            f"refusing to modify internal topic {topic.name} (used by {whose})",
+            hint="use kafka-topics.sh if you really need to",
             context={"topic": topic.name},
         )
 
@@ -64,7 +64,7 @@ def refuse_used(topic: TopicStatus, users: TopicUsers) -> None:
     """Raise for a topic that is in use, or whose use can't be determined."""
     if users.active:
         raise RefusedError(
-            f"topic {topic.name} is in use; nothing was deleted",
+            f"topic {topic.name} is in use; no changes were made",
             cause="; ".join(_say(user) for user in users.active),
             hint=_build_hint(users),
             context={"topic": topic.name},
@@ -72,9 +72,9 @@ def refuse_used(topic: TopicStatus, users: TopicUsers) -> None:
     if users.failures:
         kind = UnreachableError if all(error.retryable for error in users.failures.values()) else SeamarkError
         raise kind(
-            f"nobody can tell who uses topic {topic.name}; nothing was deleted",
+            f"can't determine who uses topic {topic.name}; no changes were made",
             cause="; ".join(f"{where}: {error.message}" for where, error in users.failures.items()),
-            hint="seamark doctor says what is wrong",
+            hint="run seamark doctor",
         )
 
 
@@ -83,7 +83,8 @@ def refuse_shrink(topic: TopicStatus, *, to: int) -> None:
     have = len(topic.partitions)
     if to < have:
         raise RefusedError(
-            f"topic {topic.name} has {have} partitions, and Kafka takes none away",
+            f"can't reduce topic {topic.name} from {have} to {to} partitions; no changes were made",
+            cause="Kafka can't remove partitions of a topic",
             hint=build_copy_hint(topic, to=to),
             context={"topic": topic.name},
         )
@@ -92,7 +93,7 @@ def refuse_shrink(topic: TopicStatus, *, to: int) -> None:
 def build_copy_hint(topic: TopicStatus, *, to: int) -> str:
     """Return the hint to create a topic copy with fewer partitions."""
     have = len(topic.partitions)
-    return f"only a copy has fewer: seamark copy plan {topic.name} --partitions {have}:{to}"
+    return f"copy the topic: seamark copies plan {topic.name} --partitions {have}:{to}"
 
 
 def build_delete_notes(users: TopicUsers) -> tuple[str, ...]:
@@ -107,25 +108,28 @@ def build_delete_notes(users: TopicUsers) -> tuple[str, ...]:
 
 def build_grow_notes(topic: TopicStatus, users: TopicUsers) -> tuple[str, ...]:
     """Return notes on the consumers that are affected if keys move to other partitions."""
-    notes = [f"can't tell who else reads it: {where}: {error.message}" for where, error in users.failures.items()]
+    notes = [
+        f"other consumers of the topic are unknown: {where}: {error.message}" for where, error in users.failures.items()
+    ]
     readers = [user.subject for user in users.found if user.is_reader]
     if readers:
         notes.append(
             f"new records of a key may go to another partition than the old ones: {', '.join(readers)} may read them "
-            "out of order" + ("" if _is_compacted(topic) else ", where records have keys")
+            "out of order" + ("" if _is_compacted(topic) else " if records have keys")
         )
     if _is_compacted(topic):
         # The brokers reject records without a key for such a topic.
-        who = ", ".join(readers) or "whoever reads all of it"
+        who = ", ".join(readers) or "a consumer of the whole topic"
         notes.append(
-            f"topic/{topic.name} is compacted, so every record has a key: a key's old value stays in its old partition "
-            f"for good beside the new one, and {who} may end with the old one"
+            f"topic/{topic.name} is compacted, so every record has a key: the old value of a key stays in its old "
+            "partition "
+            f"permanently, and {who} may read it after the new one"
         )
     groups = [user.subject for user in users.found if user.is_reader and parse_subject(user.subject).kind == GROUP]
     if groups:
         notes.append(
-            f"{', '.join(groups)}: nothing is committed for the new partitions; with auto.offset.reset=latest the "
-            "records that come before the group sees them are skipped"
+            f"{', '.join(groups)}: the new partitions have no committed offsets; with auto.offset.reset=latest, the "
+            "group skips records that are written before it detects the new partitions"
         )
     writers = [user.subject for user in users.found if user.use is Use.WRITES]
     if writers and not readers:
@@ -151,5 +155,5 @@ def _build_hint(users: TopicUsers) -> str:
     refs = dict.fromkeys(parse_subject(user.subject) for user in known)
     names = " ".join(ref.owner for ref in refs if ref.kind == CONNECTOR)
     if names:
-        return f"stop what uses it first: seamark connectors stop {names}"
-    return "stop the members of these groups first; seamark groups show names them"
+        return f"stop its connectors first: seamark connectors stop {names}"
+    return "stop the members of these groups first; seamark groups show lists them"

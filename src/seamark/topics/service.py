@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -47,7 +48,7 @@ class Topics:
         self._clock = clock
         self._planner = planner
 
-    def all(self, *, sizes: bool = False) -> Reading[TopicReport]:
+    def list(self, *, sizes: bool = False) -> Reading[TopicReport]:
         """Return every topic, by name. With `sizes` also the records and the bytes of each."""
         kafka = self._kafka
         reading = kafka.read_all_topics()
@@ -84,7 +85,7 @@ class Topics:
         again = self._kafka.read_topics(sorted(unknown))
         return {name for name in unknown if isinstance(again.failures.get(name), NotFoundError)}
 
-    def one(self, name: str) -> TopicReport:
+    def get(self, name: str) -> TopicReport:
         """Return one topic with its log offsets, its bytes, and its users. What can't be determined becomes a note."""
         topic = self._read(name)
         kafka = self._kafka
@@ -94,7 +95,9 @@ class Topics:
         sizes = self._try(lambda: kafka.read_sizes(_number_partitions([topic])), notes)
         notes += [f"{where}: {error.message}" for where, error in (sizes.failures.items() if sizes else ())]
         users = read_users(topic, clusters=self._clusters, kafka=kafka)
-        notes += [f"its users are not all known: {where}: {error.message}" for where, error in users.failures.items()]
+        notes += [
+            f"some users of the topic are unknown: {where}: {error.message}" for where, error in users.failures.items()
+        ]
         return TopicReport(
             topic,
             bounds={number: found for (_, number), found in bounds.found.items()},
@@ -118,17 +121,20 @@ class Topics:
         name: str,
         *,
         partitions: int | None = None,
-        replication: int | None = None,
+        replication_factor: int | None = None,
         config: Mapping[str, object] | None = None,
     ) -> PlannedChange:
         """Plan a new topic. Values that are not given are left to the brokers."""
         check_name(name)
-        _check_positive(partitions=partitions, replication=replication)
+        _check_positive(partitions=partitions, replication_factor=replication_factor)
         if self._find(name) is not None:
             raise AlreadyExistsError(
-                f"there is a topic {name} already", hint=f"seamark topics grow or alter changes it; show: {name}"
+                f"topic {name} already exists",
+                hint="use seamark topics update or seamark topics add-partitions",
             )
-        step = CreateTopic(name, partitions, replication, {key: _text(value) for key, value in (config or {}).items()})
+        step = CreateTopic(
+            name, partitions, replication_factor, {key: _text(value) for key, value in (config or {}).items()}
+        )
         return self._build(f"create topic {name}", step)
 
     def delete(self, name: str) -> PlannedChange:
@@ -139,20 +145,20 @@ class Topics:
         refuse_used(topic, users)
         return self._build(f"delete topic {name}", DeleteTopic(name), notes=build_delete_notes(users))
 
-    def grow(self, name: str, *, to: int) -> PlannedChange:
+    def add_partitions(self, name: str, *, total: int) -> PlannedChange:
         """Plan more partitions. It can't be undone; the notes name the affected consumers."""
-        _check_positive(partitions=to)
+        _check_positive(partitions=total)
         topic = self._read(name)
         refuse_own(topic, self._context)
-        refuse_shrink(topic, to=to)
-        if to == len(topic.partitions):
-            return self._build(f"grow topic {name}", GrowTopic(name, to))
+        refuse_shrink(topic, to=total)
+        if total == len(topic.partitions):
+            return self._build(f"add partitions to topic {name}", GrowTopic(name, total))
         users = read_users(topic, clusters=self._clusters, kafka=self._kafka)
         return self._build(
-            f"grow topic {name} to {to} partitions", GrowTopic(name, to), notes=build_grow_notes(topic, users)
+            f"increase topic {name} to {total} partitions", GrowTopic(name, total), notes=build_grow_notes(topic, users)
         )
 
-    def alter(
+    def update(
         self,
         name: str,
         *,
@@ -162,11 +168,11 @@ class Topics:
         """Plan other configs: those in `set` get a value, those in `unset` the brokers' default again."""
         values = {key: _text(value) for key, value in (set or {}).items()}
         if not values and not unset:
-            raise UsageError(f"nothing to change at topic {name}", hint="say which configs: set or unset")
+            raise UsageError(f"no config to change of topic {name}", hint="pass --config KEY=VALUE or --unset KEY")
         if both := sorted(values.keys() & {*unset}):
             raise UsageError(f"{', '.join(both)} can't be set and unset at once")
         refuse_own(self._read(name), self._context, only_internal=True)
-        return self._build(f"alter topic {name}", AlterTopicConfig(name, values, tuple(sorted({*unset}))))
+        return self._build(f"update topic {name}", AlterTopicConfig(name, values, tuple(sorted({*unset}))))
 
     @property
     def _kafka(self) -> BrokersPort:
@@ -179,7 +185,7 @@ class Topics:
         topic = self._find(name)
         if topic is None:
             raise NotFoundError(
-                f"there is no topic {name}", hint="seamark topics list shows all of them", context={"topic": name}
+                f"topic {name} does not exist", hint="list topics with seamark topics list", context={"topic": name}
             )
         return topic
 
@@ -191,11 +197,11 @@ class Topics:
             raise error
         return reading.items[0]
 
-    def _try(self, read: Callable[[], Reading[TopicSize]], notes: list[str]) -> Reading[TopicSize] | None:
+    def _try(self, read: Callable[[], Reading[TopicSize]], notes: builtins.list[str]) -> Reading[TopicSize] | None:
         try:
             return read()
         except SeamarkError as error:
-            notes.append(f"its size is not known: {error.message}")
+            notes.append(f"size unknown: {error.message}")
             return None
 
 
@@ -203,14 +209,14 @@ def check_name(name: str) -> None:
     """Raise for a name that no broker accepts."""
     if not _NAME.fullmatch(name) or name in (".", ".."):
         raise UsageError(
-            f"{name!r} is no name for a topic", hint="letters, digits, '.', '_' and '-', at most 249 of them"
+            f"invalid topic name {name!r}", hint="use letters, digits, '.', '_' and '-', at most 249 characters"
         )
 
 
 def _check_positive(**numbers: int | None) -> None:
     for what, number in numbers.items():
         if number is not None and number < 1:
-            raise UsageError(f"{what} must be 1 or more, and not {number}")
+            raise UsageError(f"invalid {what} {number}: expected 1 or more")
 
 
 def _text(value: object) -> str:
@@ -229,5 +235,5 @@ class DesiredTopic:
     name: str
     place: FileLocation
     partitions: int | None = None
-    replication: int | None = None
+    replication_factor: int | None = None
     config: Mapping[str, str] = field(default_factory=dict)

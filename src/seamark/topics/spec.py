@@ -28,9 +28,9 @@ from seamark.topics.safety import build_copy_hint
 from seamark.topics.service import DesiredTopic
 
 TOPIC_KEYS: Mapping[str, str] = {
-    "partitions": "How many partitions. Left to the broker where it is not said.",
-    "replication": "How many copies of each partition. Left to the broker where it is not said.",
-    "config": "The topic's config, with Kafka's own keys.",
+    "partitions": "Number of partitions. Default: the broker's.",
+    "replication_factor": "Number of replicas of each partition. Default: the broker's.",
+    "config": "The topic's config, with Kafka's keys.",
 }
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 # Reading all topics costs about as much as a dozen single requests.
@@ -42,12 +42,12 @@ class TopicKind(SectionKind[DesiredTopic]):
 
     section = "topics"
     noun = "topic"
-    summary = "Topics: name: {partitions, replication, config}."
+    summary = "Topics: name: {partitions, replication_factor, config}."
     phase = CONNECTOR_PHASE - 10
 
     def build_schema(self) -> dict[str, Any]:
         """Return the schema of a topic, which may be null."""
-        shapes = {"partitions": NUMBER_SCHEMA, "replication": NUMBER_SCHEMA, "config": CONFIG_SCHEMA}
+        shapes = {"partitions": NUMBER_SCHEMA, "replication_factor": NUMBER_SCHEMA, "config": CONFIG_SCHEMA}
         return {"anyOf": [{"type": "null"}, build_table_schema(TOPIC_KEYS, shapes)]}
 
     def read(self, file: SpecTable) -> Iterator[DesiredTopic]:
@@ -65,19 +65,19 @@ class TopicKind(SectionKind[DesiredTopic]):
                 name,
                 place,
                 partitions=_read_number(table, "partitions"),
-                replication=_read_number(table, "replication"),
+                replication_factor=_read_number(table, "replication_factor"),
                 config=config,
             )
 
     def build_from_program(self, name: str, place: FileLocation, fields: Mapping[str, Any]) -> DesiredTopic | None:
         """Return the topic that `topic(…)` declares in a program."""
-        config, numbers = fields.get("config"), [fields.get(key, "") for key in ("partitions", "replication")]
+        config, numbers = fields.get("config"), [fields.get(key, "") for key in ("partitions", "replication_factor")]
         if not isinstance(config, dict) or not all(isinstance(number, int | None) for number in numbers):
             return None
         if not all(value is None or isinstance(value, str) for value in config.values()):
             return None
         given = {key: value for key, value in config.items() if value is not None}
-        return DesiredTopic(name, place, fields["partitions"], fields["replication"], given)
+        return DesiredTopic(name, place, fields["partitions"], fields["replication_factor"], given)
 
     def plan(self, wanted: Sequence[DesiredTopic], request: SectionRequest) -> SectionPlan:
         """Compare each topic with the current one. Nothing is read if the spec declares none."""
@@ -105,13 +105,13 @@ def _read_number(table: SpecTable, key: str) -> int | None:
         return None
     text = table.find_text(key)
     if not _NUMBER.fullmatch(text):
-        raise table.build_error(f"{key} must be a whole number above 0", key=key)
+        raise table.build_error(f"{key} must be an integer of 1 or more", key=key)
     return int(text)
 
 
 def _build_steps(wanted: DesiredTopic, present: TopicStatus | None) -> list[TopicAction]:
     if present is None:
-        return [CreateTopic(wanted.name, wanted.partitions, wanted.replication, dict(wanted.config))]
+        return [CreateTopic(wanted.name, wanted.partitions, wanted.replication_factor, dict(wanted.config))]
     _refuse_impossible(wanted, present)
     steps: list[TopicAction] = []
     if wanted.partitions is not None and wanted.partitions > len(present.partitions):
@@ -132,15 +132,17 @@ def _refuse_impossible(wanted: DesiredTopic, present: TopicStatus) -> None:
     if wanted.partitions is not None and wanted.partitions < have:
         copy = build_copy_hint(present, to=wanted.partitions)
         raise RefusedError(
-            f"topic {wanted.name} has {have} partitions, and Kafka takes none away; nothing was changed",
-            cause=f"{wanted.place} wants {wanted.partitions}",
-            hint=f"write partitions: {have}, or take it out of the spec; {copy}",
+            f"can't reduce topic {wanted.name} from {have} to {wanted.partitions} partitions; no changes were made",
+            cause=f"Kafka can't remove partitions of a topic, and {wanted.place} has partitions: {wanted.partitions}",
+            hint=f"write partitions: {have}, remove partitions from the spec, or {copy}",
         )
-    if wanted.replication is not None and wanted.replication != present.replication_factor:
+    if wanted.replication_factor is not None and wanted.replication_factor != present.replication_factor:
         raise RefusedError(
-            f"topic {wanted.name} has replication {present.replication_factor}; nothing was changed",
-            cause=f"{wanted.place} wants {wanted.replication}, and seamark moves no copies between brokers",
-            hint="change it with Kafka's own kafka-reassign-partitions, or take replication out of the spec",
+            f"can't change the replication factor of topic {wanted.name}; no changes were made",
+            cause=f"it is {present.replication_factor}, {wanted.place} has {wanted.replication_factor}, and seamark "
+            "does not "
+            "reassign replicas",
+            hint="use kafka-reassign-partitions.sh, or remove replication_factor from the spec",
         )
 
 
@@ -151,6 +153,6 @@ def _refuse_twice(topics: Sequence[DesiredTopic]) -> None:
             raise UsageError(
                 f"topic {topic.name} is defined twice",
                 cause=f"{places[topic.name].place} and {topic.place}",
-                hint="take one of them out",
+                hint="remove one of the definitions",
             )
         places[topic.name] = topic

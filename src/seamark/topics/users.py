@@ -206,7 +206,7 @@ def _read_groups(
         for name in sorted(reading | holding)
     ]
     share = [found.name for found in listings.items if found.type is GroupType.SHARE]
-    notes = (f"nobody tells which topics share groups read: {', '.join(share)}",) if share else ()
+    notes = (f"the topics that share groups read are unknown: {', '.join(share)}",) if share else ()
     return users, {**listings.failures, **committed.failures, **members.failures}, notes
 
 

@@ -30,10 +30,10 @@ HEALTH_LISTING: Listing[TopicFinding] = Listing(
         Column("check", "CHECK", lambda found: found.check.value),
         Column("topic", "TOPIC", lambda found: found.topic),
         Column("partitions", "PARTITIONS", lambda found: list(found.partitions)),
-        Column("reader", "READER", lambda found: found.reader),
-        Column("what", "WHAT", lambda found: found.what),
-        Column("why", "WHY", lambda found: found.why),
-        Column("next_step", "NEXT", lambda found: found.next_step),
+        Column("reader", "CONSUMER", lambda found: found.reader),
+        Column("what", "MESSAGE", lambda found: found.what),
+        Column("why", "REASON", lambda found: found.why),
+        Column("next_step", "NEXT STEP", lambda found: found.next_step),
     ),
 )
 
@@ -108,7 +108,7 @@ def _count(health: TopicHealth, severity: Severity) -> int:
 
 
 def _sum_up(health: TopicHealth) -> Line:
-    looked = ", ".join(
+    checked = ", ".join(
         (
             render_count(len(health.topics), "topic"),
             render_count(health.partitions, "partition"),
@@ -117,9 +117,9 @@ def _sum_up(health: TopicHealth) -> Line:
     )
     numbers = {noun: _count(health, severity) for severity, noun in _NOUNS.items()}
     counts = [render_count(number, noun) for noun, number in numbers.items() if number]
-    # If something could not be read, the result must not be "all is well".
-    fine = "nothing found in what could be read" if health.failures else "all is well" if health.topics else "nothing"
-    return line(f"{looked} looked at: ", Span(", ".join(counts) or fine, Style.STRONG if counts else Style.PLAIN))
+    # If something could not be read, the result must not be "no findings".
+    fine = "no findings in what could be read" if health.failures else "no findings"
+    return line(f"{checked} checked: ", Span(", ".join(counts) or fine, Style.STRONG if counts else Style.PLAIN))
 
 
 _SIZES = ("records", "bytes")
@@ -132,7 +132,7 @@ def render_topic_health(topic: TopicStatus) -> str:
     if topic.under_min_isr:
         # With all replicas in sync, only old brokers reject writes.
         return f"{'✗' if topic.refusing else '▲'} UNDER MIN ISR"
-    return "▲ UNDER-REPLICATED" if topic.under_replicated else "✓ WELL"
+    return "▲ UNDER-REPLICATED" if topic.under_replicated else "✓ HEALTHY"
 
 
 def _style(topic: TopicStatus) -> Style:
@@ -178,8 +178,8 @@ PARTITIONS: Listing[Row] = Listing(
     noun="partition",
     name=lambda row: str(row[0].id),
     columns=(
-        Column("partition", "PARTITION", lambda row: row[0].id, right=True),
-        Column("leader", "LEADER", lambda row: row[0].leader, right=True),
+        Column("partition", "PARTITION", lambda row: row[0].id, right=True, is_id=True),
+        Column("leader", "LEADER", lambda row: row[0].leader, right=True, is_id=True),
         Column("replicas", "REPLICAS", lambda row: list(row[0].replicas), text=lambda row: _join(row[0].replicas)),
         Column(
             "isr",
@@ -235,15 +235,15 @@ def _build_topic_lines(topic: TopicReport, screen: Screen) -> list[Line]:
     count = render_count(len(status.partitions), "partition")
     held = "" if topic.records is None else f" · {render_count(topic.records, 'record')}"
     size = "" if topic.bytes is None else f" · {render_bytes(topic.bytes)}"
-    head = f" · {count}, replication {status.replication_factor}{held}{size} · "
+    head = f" · {count}, replication factor {status.replication_factor}{held}{size} · "
     lines = [line(Span(f"topic {topic.name}", Style.STRONG), head, Span(render_topic_health(status), _style(status)))]
     lines += PARTITIONS.build_lines(_build_rows(topic), screen, indent="  ")
     if status.changed_configs:
         lines.append(line(Span("Configs that differ from Kafka's default", Style.STRONG)))
         lines += [_build_config(key, found) for key, found in sorted(status.changed_configs.items())]
     if status.configs_error:
-        lines.append(line(Span("! ", Style.WARN), f"its configs are not known: {status.configs_error}"))
-    lines.append(line(Span("Used by" if topic.users else "Nobody is known to use it", Style.STRONG)))
+        lines.append(line(Span("! ", Style.WARN), f"configs unknown: {status.configs_error}"))
+    lines.append(line(Span("Used by" if topic.users else "No known users", Style.STRONG)))
     lines += [_build_user(user) for user in topic.users]
     return [*lines, *(line(Span("! ", Style.WARN), note) for note in topic.notes)]
 

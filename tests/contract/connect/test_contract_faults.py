@@ -333,7 +333,7 @@ def test_a_zombie_that_stays_leaves_the_outcome_open(target: Target, fake: FakeC
     fake.faults.add(match="PATCH *", times=None, do=Answer(500, texts.zombie("alter", "x")))
     with pytest.raises(UnknownOutcomeError) as caught:
         target.open(timing=SOON).patch_offsets("x", [Offset({"filename": "f"}, {"position": 1})])
-    assert "restart that worker" in caught.value.hint
+    assert "restart the worker" in caught.value.hint
 
 
 @pytest.mark.quirk(14)

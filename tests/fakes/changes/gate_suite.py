@@ -170,7 +170,7 @@ class GateSuite:
         first = opening(new_lock())
 
         def deny(_):
-            raise AuthorizationError("not allowed to take the transactional id", hint="grant it")
+            raise AuthorizationError("not allowed to acquire the transactional ID", hint="grant it")
 
         with monkeypatch.context() as patch:
             patch.setattr(LockHold, "take", deny)

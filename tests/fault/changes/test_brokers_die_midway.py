@@ -68,8 +68,8 @@ def go_on_together(midways):
 def test_one_broker_less_is_no_hindrance(rigs, brokers):
     for rig in rigs:
         # The broker may coordinate the workers: their rebalance then lasts longer than the 8 s for which a request is
-        # repeated with a short `in_flight`. With the real one it is 20 s.
-        rig.env["SEAMARK_CONTEXTS__DEV__IN_FLIGHT"] = "90s"
+        # repeated with a short `in_flight_timeout`. With the real one it is 20 s.
+        rig.env["SEAMARK_CONTEXTS__DEV__IN_FLIGHT_TIMEOUT"] = "90s"
     with hold_each(rigs) as midways:
         brokers.kill("broker-2")
         go_on_together(midways)
@@ -87,7 +87,7 @@ def test_two_brokers_less_and_the_operator_knows_what_to_type(rigs, brokers):
         for midway in midways:
             # Connect can't write either: the connector may have to wait for the brokers, and somebody must know it.
             assert midway.code == 1, midway.out
-            assert "NOT done: resume connector/" in midway.err
+            assert "not done: resume connector/" in midway.err
             assert midway.told_command()
         brokers.restart()
         wait_until(
@@ -106,4 +106,4 @@ def is_up(rig):
         rig.state()
     except (OSError, DevstackError):
         return False
-    return rig.seamark("journal", "list", "--open")[0] == 0
+    return rig.seamark("journal", "list", "--state", "open")[0] == 0

@@ -105,14 +105,14 @@ def journal(stage):
 def test_refusal_tells_a_living_holder_from_one_that_was_killed(stage, holder, journal):
     with pytest.raises(LockedError) as living:
         journal.begin(opening(stage.lock))
-    assert f"its process lives: child@here, process {holder.pid}" in living.value.cause
+    assert f"its process is running: child@here, process {holder.pid}" in living.value.cause
     assert "resume" not in living.value.hint
     holder.kill()
     holder.wait(DEADLINE_SECONDS)
     with pytest.raises(LockedError) as dead:
         journal.begin(opening(stage.lock))
     assert "its process has ended" in dead.value.cause
-    assert dead.value.hint == f"seamark journal resume {stage.change}"
+    assert dead.value.hint == f"finish it: seamark journal resume {stage.change}"
     end(journal.take_over(stage.change, nonce="nonce-2", by="parent@here", at=AT))
     end(journal.begin(opening(stage.lock)))
 
@@ -126,10 +126,10 @@ def test_stopped_holder_is_taken_over_and_fails_at_its_next_entry(stage, holder,
     os.kill(holder.pid, signal.SIGCONT)
     said, _ = holder.communicate("write\n", timeout=DEADLINE_SECONDS)
     assert holder.returncode == FENCED
-    assert "parent@here holds it since" in json.loads(said)["cause"]
+    assert "parent@here has held it since" in json.loads(said)["cause"]
     with pytest.raises(LockedError) as caught:
         FileJournal(stage.layout.folder).begin(opening(stage.lock))
-    assert f"its process lives: parent@here, process {os.getpid()}" in caught.value.cause
+    assert f"its process is running: parent@here, process {os.getpid()}" in caught.value.cause
     end(taker)
     assert [entry.kind for entry in journal.read(stage.change)] == ["open", "taken", "close"]
     end(journal.begin(opening(stage.lock)))

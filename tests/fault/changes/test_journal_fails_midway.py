@@ -35,8 +35,8 @@ def read_spool(rig):
 def check_restored_without_journal(midway):
     """What it says, and that it is so: restored through the spool, with what to type later."""
     assert midway.code == 1, midway.err
-    assert "done without it: resume connector/" in midway.err
-    assert "NOT done: resume" not in midway.err
+    assert "done without the journal: resume connector/" in midway.err
+    assert "not done: resume" not in midway.err
     (spooled,) = read_spool(midway.rig)
     assert spooled["change"] in midway.err
     assert midway.told_command()[-1] == spooled["change"]
@@ -190,7 +190,7 @@ def test_disk_too_full_for_the_spool_says_what_to_type(build_disk_rig, small_dis
         ballast = fill(small_disk)
         midway.go_on()
         assert midway.code == 1, midway.err
-        assert "NOT done: resume connector/" in midway.err
+        assert "not done: resume connector/" in midway.err
         assert "neither the journal nor" in midway.err
         # No act without a durable intent: it stays stopped, and the operator knows how to start it.
         assert rig.state() == "STOPPED"

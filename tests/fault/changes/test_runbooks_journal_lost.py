@@ -40,13 +40,13 @@ def lose(stage, topic):
 
 
 def find_open(stage):
-    (head,) = json.loads(stage.run("journal", "list", "--open", "-o", "json"))["items"]
+    (head,) = json.loads(stage.run("journal", "list", "--state", "open", "-o", "json"))["items"]
     return head["change"]
 
 
 def lose_with_nothing_open(stage, book):
     """The first half of the page: old changes are gone, everything else is as it was."""
-    said = stage.run("connectors", "change", "lake", "--set", "errors.log.enable=true", "--yes")
+    said = stage.run("connectors", "update", "lake", "--set", "errors.log.enable=true", "--yes")
     old = CHANGE_ID.search(said)[1]
     stage.run("journal", "export", old, "--out", "old.jsonl")
     stage.await_running("lake")
@@ -54,7 +54,7 @@ def lose_with_nothing_open(stage, book):
     lose(stage, JOURNAL)
     book.run("journal list", code=1)
     book.run("connectors pause lake", code=1)
-    book.run("journal list --open")
+    book.run("journal list --state open")
     book.run("init")
     book.run("journal list")
     book.run("offsets diff")
@@ -72,13 +72,13 @@ def lose_within_a_change(stage, book):
     stage.run("offsets", "move", "log-purchase", "--to", "0", "--yes", failpoint=MIDWAY, code=KILLED)
     lose(stage, JOURNAL)
     names = {"01M7GCHPVRVW5CJJ17RPRTAKEY": find_open(stage)}
-    book.run("journal list --open", **names)
+    book.run("journal list --state open", **names)
     book.run("init")
     book.run("journal resume", code=5, **names)
     assert "is locked by change" in stage.run("connectors", "resume", "log-purchase", "--yes", code=5)
     lose(stage, HEADS)
     book.run("init")
-    book.run("journal list --open")
+    book.run("journal list --state open")
     book.run("connectors list")
     book.run("offsets diff")
     book.run("connectors resume")

@@ -101,7 +101,7 @@ def test_with_the_brokers_away_it_is_recorded_in_files_and_found_again(stack, jo
     worker.configure(f"127.0.0.1:{worker.port}")
     code, said = worker.run("--import")
     assert (code, worker.held()) == (0, b'{"position":7}'), said
-    assert "the brokers can't be reached: the change is recorded in" in said
+    assert "the brokers are unreachable: the journal entry is in" in said
     change = find_change(said)
     assert [head.change for head in FileJournal(worker.journal).heads()] == [change]
     # They are back, with a journal that does not know it.

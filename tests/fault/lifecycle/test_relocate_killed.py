@@ -65,7 +65,7 @@ def _begin(rig, topic, *, failpoint):
     for _ in range(TRIES):
         wait_until(rig.runs, f"{rig.name} ran", seconds=SETTLE_SECONDS)
         ended = rig.seamark(
-            "offsets", "relocate", rig.name, "--topic", topic, "--wait", "0s", "--yes", failpoint=failpoint
+            "offsets", "relocate", rig.name, "--topic", topic, "--progress-timeout", "0s", "--yes", failpoint=failpoint
         )
         if not is_hindered(*ended):
             break

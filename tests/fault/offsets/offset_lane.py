@@ -61,9 +61,9 @@ PATIENCE_SECONDS = 120
 # Longer than a rebalance on a busy machine.
 ZOMBIE_SECONDS = 12
 # What a plan is refused with while a rebalance shows the connector UNASSIGNED.
-UNTOLD = "nobody can tell whether"
+UNTOLD = "can't determine whether"
 # What a person is told to do about a change whose write nobody can tell the end of.
-UNSETTLED = "--id NONCE --force"
+UNSETTLED = "--holder NONCE --force"
 # The workers that stand still, by URL: nobody shall wait for their answers.
 ASLEEP = set()
 HASTY = Timing(read_seconds=4)
@@ -168,7 +168,7 @@ class Lane:
             journal = {"journal": "kafka", "journal_topic": f"journal-{self.name}"}
         context = {
             **journal,
-            "in_flight": in_flight,
+            "in_flight_timeout": in_flight,
             "policy": {"files": ["/**"]},
             "connect": {"connect": cluster},
         }
@@ -356,8 +356,8 @@ class Lane:
     def change_at(self, point, act, verb="move", **options):
         """A change in which somebody acts at one point. It is made anew where a rebalance kept it from there.
 
-        With a short `in_flight` a request is repeated for 8 s; on a busy machine rebalances may last longer, and then
-        it is refused, and nothing was moved.
+        With a short `in_flight_timeout` a request is repeated for 8 s; on a busy machine rebalances may last longer,
+        and then it is refused, and nothing was moved.
         """
         for _ in range(TRIES):
             ended = self.change(verb, hooks={point: act}, **options)
@@ -383,7 +383,7 @@ class Lane:
 
     def _plan(self, fleet, verb, options):
         if verb == "forget":
-            return fleet.offsets.forget(self.name, **options)
+            return fleet.offsets.reset(self.name, **options)
         return fleet.offsets.move(self.name, to=1 if self.is_sink else self.build_offset(1), **options)
 
     def start(self, *words, failpoint=None, cut="", is_direct=False):
@@ -406,7 +406,7 @@ class Lane:
     def start_change(self, verb, **options):
         """The command that moves it or makes it forget."""
         if verb == "forget":
-            return self.start("offsets", "forget", self.name, **options)
+            return self.start("offsets", "reset", self.name, **options)
         place = "1" if self.is_sink else json.dumps(self.build_offset(1))
         return self.start("offsets", "move", self.name, "--to", place, **options)
 
@@ -445,7 +445,7 @@ class Lane:
     def _unlock(self, change):
         """Close a change of which nobody can tell how it ended, as its error says."""
         holder = [entry for entry in self._read_entries(change) if str(entry.kind) in ("open", "taken")][-1]
-        words = ("journal", "unlock", change, "--id", holder.body["nonce"], "--force")
+        words = ("journal", "unlock", change, "--holder", holder.body["nonce"], "--force")
         return self.start(*words).communicate(timeout=240)
 
     def _read_entries(self, change):
@@ -506,7 +506,8 @@ class Lane:
     def undo(self, change):
         """Undo a change that moved it, when one line more was read: the undo goes back before it, and it comes again.
 
-        Where a rebalance hinders it, it is typed again.
+        Where a rebalance hinders it, it is typed again. If Connect ends the new task in a rebalance, it stores its
+        offset sooner than the check of progress expects, and that check refuses: then the lines that were read decide.
         """
         self.give_more()
         self.await_end()
@@ -516,7 +517,8 @@ class Lane:
             if ended.is_done or not says_hindered(ended.said):
                 break
             self.finish()
-        assert ended.is_done, ended
+        is_written = ended.change is not None and self.read_outcomes(ended.change).get("write-offsets") == "done"
+        assert ended.is_done or is_written, ended
         self.check(1)
 
     def count_intents(self):

@@ -66,7 +66,7 @@ class Moved:
     def read(self):
         """The positions that the store holds, read by nobody else than seamark: 3.4 tells none."""
         with seamark.Fleet(open_context(environ=self.rig.env)) as fleet:
-            found = ask_patiently(lambda: fleet.offsets.of(self.owner).offsets)
+            found = ask_patiently(lambda: fleet.offsets.get(self.owner).offsets)
         return [next(iter(one.offset.values())) for one in found]
 
     def find_end(self):
@@ -86,7 +86,7 @@ class Moved:
         self.seen += new
 
     def move(self, place="0", **options):
-        words = ("offsets", "move", self.owner, "--to", place, "--wait", "0s", "--yes")
+        words = ("offsets", "move", self.owner, "--to", place, "--progress-timeout", "0s", "--yes")
         return self.rig.seamark(*words, timeout=300, **options)
 
     def count_rewinds(self):

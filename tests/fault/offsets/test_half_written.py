@@ -37,7 +37,7 @@ def test_a_write_killed_between_two_records_is_written_again(stack, tmp_path, co
         moved.create()
         before = sorted(moved.read())
         rig.env["SEAMARK_KILL_AT_RECORD"] = str(record)
-        forget = ("offsets", "forget", moved.owner, "--wait", "0s", "--yes")
+        forget = ("offsets", "reset", moved.owner, "--progress-timeout", "0s", "--yes")
         code, _, err = rig.run_unhindered("tests.fault.offsets.half_child", *forget, timeout=300)
         assert code == -9, (code, err)
         # So many are forgotten, and the rest is not.

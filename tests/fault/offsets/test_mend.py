@@ -82,7 +82,7 @@ def odd_rig(own_stack, tmp_path):
 def test_killed_mend_is_finished_by_resume(odd_rig, point):
     rig = odd_rig
     code, _, err = rig.run_unhindered(
-        *("tests.fault.cli", "offsets", "mend", rig.name, "--take", "newest", "--wait", "0s", "--yes"),
+        *("tests.fault.cli", "offsets", "repair", rig.name, "--prefer", "newest", "--progress-timeout", "0s", "--yes"),
         failpoint=f"{point}:kill",
     )
     assert code == -9, (code, err)
@@ -104,12 +104,12 @@ def test_workers_that_start_anew_go_on_where_the_source_stood(own_stack, tmp_pat
             list(pool.map(Lane.create, lanes))
         for lane in lanes:
             lane.write_stray(lane.build_offset(1))
-        # With a short `in_flight` a rebalance of a few seconds would be the end of it.
+        # With a short `in_flight_timeout` a rebalance of a few seconds would be the end of it.
         lanes[0].be_patient()
         with lanes[0].open() as fleet:
             names = [lane.name for lane in lanes]
-            planned = ask_patiently(lambda: fleet.offsets.mend(names, take="newest", wait_seconds=0))
-            assert sum("1 record put right" in line for line in str(planned).splitlines()) == len(lanes)
+            planned = ask_patiently(lambda: fleet.offsets.repair(names, take="newest", wait_seconds=0))
+            assert sum("1 record repaired" in line for line in str(planned).splitlines()) == len(lanes)
             result = fleet.apply(planned)
             assert result.is_done, describe_failures(result)
         for _ in range(2):

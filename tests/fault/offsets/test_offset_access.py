@@ -52,7 +52,7 @@ class Desk:
             "journal": journal,
             "journal_folder": str(folder / "journal"),
             "journal_topic": f"journal-{self.name}",
-            "in_flight": "5s",
+            "in_flight_timeout": "5s",
             "insecure": True,
             "policy": {"files": ["/**"]},
             "kafka": {
@@ -137,7 +137,7 @@ def test_a_right_that_was_taken_away_is_named_before_the_stop(desk):
         assert not any("does not allow" in note for note in planned.plan.notes)
         desk.take_away("TOPIC", desk.topic)
         desk.await_right("TOPIC", desk.topic, "READ", is_there=False)
-        with pytest.raises(AuthorizationError, match=f"READ on topic {desk.topic}; nothing was changed") as refused:
+        with pytest.raises(AuthorizationError, match=f"READ on topic {desk.topic}; no changes were made") as refused:
             fleet.apply(planned)
         assert f"--operation Read --topic {desk.topic}" in refused.value.hint
         assert fleet.journal.list() == ()
@@ -160,7 +160,7 @@ def test_the_right_to_write_the_topic_is_needed_where_rest_does_not_reach(desk):
         planned = fleet.offsets.move(desk.name, to=10)
         (write,) = (step for step in planned.plan.steps if step.kind == "write-offsets")
         assert write.arguments["route"] == "topic"
-        said = f"Kafka does not allow you WRITE on topic {desk.topic}: it would be refused"
+        said = f"missing Kafka permissions: WRITE on topic {desk.topic}; the change would be rejected"
         assert said in planned.plan.notes
         with pytest.raises(AuthorizationError, match=f"WRITE on topic {desk.topic}"):
             fleet.apply(planned)
@@ -191,7 +191,7 @@ def test_a_sinks_group_and_a_plain_group_are_looked_at(desk, tmp_path):
     with desk.open() as fleet:
         # Kafka asks for READ where somebody commits in a group's place.
         planned = fleet.offsets.move(f"group/{group}", to=10)
-        with pytest.raises(AuthorizationError, match=f"READ on group {group}; nothing was changed"):
+        with pytest.raises(AuthorizationError, match=f"READ on group {group}; no changes were made"):
             fleet.apply(planned)
         with pytest.raises(AuthorizationError, match=f"DELETE on group {group}"):
             fleet.apply(fleet.groups.delete(group))
@@ -238,7 +238,7 @@ def test_a_journal_that_may_not_be_written_is_named_before_the_stop(desk, tmp_pa
 def _put_stray(desk):
     """The newest record once more, on another partition: REST would write the one and leave the other."""
     with seamark.Fleet(open_context(environ={"SEAMARK_CONFIG": desk.stack.context_file})) as fleet:
-        stored = fleet._stores.find(fleet.connectors.one(desk.name)).first.read([desk.name]).offsets[0].evidence
+        stored = fleet._stores.find(fleet.connectors.get(desk.name)).first.read([desk.name]).offsets[0].evidence
     producer = Producer({"bootstrap.servers": desk.stack.kafka.bootstrap_servers})
     producer.produce(desk.topic, stored.value, stored.key, partition=(stored.partition + 1) % 5)
     assert producer.flush(30) == 0

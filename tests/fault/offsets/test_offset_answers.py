@@ -122,7 +122,7 @@ def run_round(lane, way, spoiler, *, verb, change):
     settled = lane.settle(ended)
     is_expected = has_happened and ended.ending in endings and settled == (moved, resumes)
     # A task that a rebalance ends within its first second stores what it has by then: nobody can tell it from a zombie.
-    is_hindered = spoiler.was_hindered(lane.name, since) or "sooner than a new task does it" in ended.said
+    is_hindered = spoiler.was_hindered(lane.name, since) or "sooner than a new task stores offsets" in ended.said
     if not is_expected and not ended.is_done and is_hindered:
         return None
     assert is_expected, f"it {'happened' if has_happened else 'never happened'}, {settled}: {where}"

@@ -106,7 +106,7 @@ def resume(lane):
 # Between which steps somebody acts, what he does, what is said about it, and how many lines are read again.
 CURLS = {
     "resume after the proof": ("ended prove", resume, "is not stopped", 0),
-    "offsets between write and verify": ("ended write", patch_elsewhere, "somebody else writes them", 1),
+    "offsets between write and verify": ("ended write", patch_elsewhere, "another process writes them", 1),
     "config after the stop": ("ended stop", change_config, "the config of connector", 0),
     "config after the write": ("ended write", change_config, "the config of connector", LINES - 1),
 }
@@ -173,7 +173,7 @@ def test_sink_with_a_stranger_in_its_group_is_not_moved_while_he_is_in(make_lane
         gone, stayed, came = gone.result(), stayed.result(), came.result()
     assert gone.is_done, gone
     assert leaving.settle(gone) == (True, 0)
-    assert "still in the group" in stayed.said, stayed
+    assert "still has members" in stayed.said, stayed
     assert staying.settle(stayed)[0] is False
     assert not came.is_done, came
     assert came.outcomes["write"] == "did not happen", came

@@ -154,10 +154,10 @@ def run_orders(lanes, sleeper):
         await_handover(lanes[1:], sleeper)
         second = pool.submit(planned.change)
         runs = [
-            pool.submit(lane.change_at, point, partial(held.hold, lane), accept_zombies=True)
+            pool.submit(lane.change_at, point, partial(held.hold, lane), assume_worker_down=True)
             for lane, point in zip(others, ORDERS, strict=True)
         ]
-        last = pool.submit(late.change, accept_zombies=True).result()
+        last = pool.submit(late.change, assume_worker_down=True).result()
         check_refused(second.result(), "is not known to be alive: it may still write its offsets")
         held.await_all(len(others))
         # A line that the zombies have not read: when they wake up they have something to store.
@@ -184,7 +184,7 @@ def check_seen(ended):
     """It was written, and somebody wrote over it: that was told."""
     assert ended.has_written, ended
     assert not ended.is_done, ended
-    assert "somebody else" in ended.said, ended
+    assert "another process" in ended.said, ended
 
 
 def check_done(ended):

@@ -47,12 +47,12 @@ def test_only_what_is_committed_counts(own_stack, tmp_path):
     key = encode_key("fs", {"filename": str(file)})
     partition = choose_partition(key, partitions=brokers.count_partitions("connect-offsets"))
     with open_fleet(context=context) as fleet:
-        owned = fleet.offsets.of("fs")
+        owned = fleet.offsets.get("fs")
         assert ([found.offset for found in owned.offsets], owned.findings) == ([END], ())
 
         # Tasks and REST wait for the end of an open transaction. seamark says what is committed, and that one is open.
         producer = open_transaction(own_stack, key, b'{"position":4}', partition)
-        held = fleet.offsets.of("fs", route=Route.STORE)
+        held = fleet.offsets.get("fs", route=Route.STORE)
         assert [found.offset for found in held.offsets] == [END]
         assert [found.anomaly for found in held.findings] == [OffsetAnomaly.OPEN_TRANSACTION]
         assert f"connect-offsets-{partition}:" in held.findings[0].message
@@ -60,7 +60,7 @@ def test_only_what_is_committed_counts(own_stack, tmp_path):
         # What it took back counts for nobody.
         producer.abort_transaction(30)
         connect.await_offsets("fs", lambda said: said == [END])
-        after = fleet.offsets.of("fs")
+        after = fleet.offsets.get("fs")
         assert ([found.offset for found in after.offsets], after.findings) == ([END], ())
 
 
@@ -73,14 +73,14 @@ def test_a_source_takes_its_offsets_to_a_topic_of_its_own_and_back(own_stack, tm
     environ = {
         "SEAMARK_CONTEXTS__DEV__JOURNAL": "file",
         "SEAMARK_CONTEXTS__DEV__JOURNAL_FOLDER": str(tmp_path / "journal"),
-        "SEAMARK_CONTEXTS__DEV__IN_FLIGHT": "5s",
+        "SEAMARK_CONTEXTS__DEV__IN_FLIGHT_TIMEOUT": "5s",
     }
     (tmp_path / "journal").mkdir()
     context = open_context(own_stack.context, environ={"SEAMARK_CONFIG": own_stack.context_file, **environ})
     with open_fleet(context=context) as fleet:
         result = fleet.apply(fleet.offsets.relocate("own", "own-offsets"))
         assert result.is_done, result.failures
-        assert [found.offset for found in fleet.offsets.of("own").offsets] == [END]
+        assert [found.offset for found in fleet.offsets.get("own").offsets] == [END]
         _append(file, "four")
         connect.await_offsets("own", lambda said: said == [{"position": file.stat().st_size}])
         result = fleet.apply(fleet.undo(result.change))

@@ -151,7 +151,7 @@ def run_round(lane, link, way, recorder, sending, *, verb):
     assert moved is is_written, (ended, sent)
     within = [one for one in sent if one.verb == verb and fault.begun_at <= one.at <= fault.healed_at]
     errors = read_errors(lane, ended)
-    is_unknown = not within and "no answer says whether" in errors
+    is_unknown = not within and "it is unknown whether this was done" in errors
     is_hit = {True: bool(within), False: is_unknown, None: True}[way.arrives]
     print(
         f"{verb}, {way.cut.kind} {way.cut.streams}: {ended.ending}, moved {moved}, {resumes} resumes, hit {is_hit}, "

@@ -254,7 +254,7 @@ def test_holder_behind_a_cut_is_taken_over_and_acts_no_more(make_lanes, link, re
     assert ended[0].ending == "exit code 1", ended
     assert other.returncode == 0 or not is_told, (out, err, ended)
     if is_told:
-        assert "was taken from this process" in ended[0].said, ended
+        assert "was taken over by another process" in ended[0].said, ended
     settled = settle_all([lane], ended, recorder, bystander)
     report(f"takeover, told {is_told}, other {other.returncode}", [lane], ended, settled, counted)
 

@@ -94,11 +94,11 @@ def test_the_source_goes_on_at_the_right_row_after_the_mend(stage, monkeypatch):
     book.run("doctor")
     book.run("offsets show")
     book.run("offsets export")
-    book.run("offsets mend --all --dry-run", code=5)
-    book.run("offsets mend --all --take newest")
+    book.run("offsets repair --all --dry-run", code=5)
+    book.run("offsets repair --all --prefer newest")
     recreate(stage, book)
     book.run("offsets show")
-    assert "stray" not in book.run("doctor").text
+    assert "misplaced" not in book.run("doctor").text
     book.finish()
 
     stage.restart_worker()

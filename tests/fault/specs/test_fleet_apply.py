@@ -45,7 +45,7 @@ class Yard:
         cluster = {"urls": list(self.urls), "worker_config": stack.connect["connect"].worker_config}
         context = {
             "journal_topic": f"journal-{self.run}",
-            "in_flight": "5s",
+            "in_flight_timeout": "5s",
             "kafka": {"bootstrap.servers": stack.kafka.bootstrap_servers},
             "connect": {"connect": cluster},
             "policy": {"files": [f"{folder}/**"]},
@@ -150,8 +150,8 @@ def test_worker_killed_during_an_apply_leaves_nothing_unnamed(own_stack, tmp_pat
         ask(Path(own_stack.folder), "restart", worker)
         if result.ending is None:
             fleet.journal.resume(result.change)
-    # The rebalances of a hundred may last longer than the 8 s for which a request is repeated with a short `in_flight`.
-    with yard.open(SEAMARK_CONTEXTS__DEV__IN_FLIGHT="90s") as fleet:
+    # The rebalances of a hundred may last longer than the 8 s for which a request is repeated with a short timeout.
+    with yard.open(SEAMARK_CONTEXTS__DEV__IN_FLIGHT_TIMEOUT="90s") as fleet:
         again = yard.plan(fleet)
         assert _names(effect.subject for effect in again.effects) <= named
         mended = fleet.apply(again)

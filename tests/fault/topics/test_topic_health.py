@@ -190,5 +190,5 @@ def test_health_names_the_partitions_that_kafka_topics_names(stack, monkeypatch)
         assert {topic[:2] for topic, _ in named["leaderless"]} >= {"r1", "r2"}
         assert {topic[:2] for topic, _ in named["under-replicated"]} >= {"r2", "r3"}
         said = [found["next_step"] for found in body["items"] if found["check"] == "under-replicated"]
-        assert any("bring brokers 2, 4 back" in step for step in said), said
+        assert any("restart brokers 2, 4" in step for step in said), said
         ask(folder, "cont", "broker-4")

@@ -70,10 +70,10 @@ def test_quickstart_works_word_for_word(tmp_path):
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     assert left == []
     parts = re.split(r"--- block \d\n", done.stdout)[1:]
-    assert "connector lake-purchase runs" in parts[1]
+    assert "connector lake-purchase is RUNNING" in parts[1]
     assert parts[2].count("log-purchase") >= 3
     assert "HEALTHY" in parts[2]
-    assert "1 000 rows read again" in parts[3]
+    assert "1,000 rows reprocessed" in parts[3]
     assert "✓ done" in parts[3]
     before, _, after = parts[4].partition("worker-2 restarted")
     assert before.count("DOWN") == 1

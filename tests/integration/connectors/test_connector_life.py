@@ -77,7 +77,7 @@ class Desk:
                     "journal": journal,
                     "journal_folder": str(folder / "journal"),
                     "journal_topic": self.topic,
-                    "in_flight": "3s",
+                    "in_flight_timeout": "3s",
                     "policy": {"files": ["/**"]},
                     "kafka": {"bootstrap.servers": self.bootstrap},
                     "connect": {
@@ -166,7 +166,7 @@ class Desk:
         return self.must("journal", "list", "--limit", "1", "-o", "name").out.strip()
 
     def open_changes(self):
-        return self.must("journal", "list", "--open", "-o", "name").out.split()
+        return self.must("journal", "list", "--state", "open", "-o", "name").out.split()
 
     def create(self):
         file = self.write({"name": self.name, "config": self.config()})
@@ -221,11 +221,11 @@ def test_every_verb_is_done_and_undone(build_desk, journal):
         "pause": (["connectors", "pause", desk.name], lambda now: now == (before[0], "PAUSED")),
         "stop": (["connectors", "stop", desk.name], lambda now: now == (before[0], "STOPPED")),
         "set": (
-            ["connectors", "change", desk.name, "--set", "batch.size=7", "--unset", "tasks.max"],
+            ["connectors", "update", desk.name, "--set", "batch.size=7", "--unset", "tasks.max"],
             lambda now: now is not None and b'"batch.size":"7"' in now[0] and b"tasks.max" not in now[0],
         ),
         "change": (
-            ["connectors", "change", desk.name, "-f", desk.write(desk.config(**{"batch.size": "9"}), "new.json")],
+            ["connectors", "update", desk.name, "-f", desk.write(desk.config(**{"batch.size": "9"}), "new.json")],
             lambda now: now is not None and b'"batch.size":"9"' in now[0],
         ),
         "delete": (["connectors", "delete", desk.name], lambda now: now is None),
@@ -302,7 +302,7 @@ def test_a_failed_task_is_started_again(build_desk, journal):
     nothing = desk.must("connectors", "restart", desk.name)
     assert "No changes." in nothing.out
     deleted = desk.must("connectors", "delete", desk.name, "--yes")
-    assert f"the group connect-{desk.name} stays behind" in deleted.out
+    assert f"group connect-{desk.name} is kept" in deleted.out
     again = desk.must("connectors", "create", "-f", desk.write({"name": desk.name, "config": config}), "--dry-run")
     assert f"group connect-{desk.name} exists" in again.out
 
@@ -332,13 +332,13 @@ def test_a_stale_plan_is_refused(build_desk):
     desk = build_desk()
     desk.create()
     plan = str(desk.folder / "plan.json")
-    desk.must("connectors", "change", desk.name, "--set", "batch.size=7", "--out", plan)
+    desk.must("connectors", "update", desk.name, "--set", "batch.size=7", "--out", plan)
     assert b"batch.size" not in desk.look()[0]
     desk.put(desk.config(**{"batch.size": "3"}))
     desk.await_config(lambda found: b'"batch.size":"3"' in found)
     stale = desk.run("apply", plan, "--yes")
     assert stale.code == 5
-    assert "the world has moved since the plan was made" in stale.err
+    assert "the plan is out of date" in stale.err
     assert b'"batch.size":"3"' in desk.look()[0]
     desk.put(desk.config())
     desk.await_config(lambda found: b"batch.size" not in found)
@@ -377,7 +377,7 @@ def test_a_crash_is_resumed_and_undone(build_desk, in_a_hurry, point):
 def test_a_crash_is_undone_without_being_finished(build_desk, in_a_hurry):
     desk = build_desk()
     before = desk.create()
-    argv = ["connectors", "change", desk.name, "--set", "batch.size=7", "--yes"]
+    argv = ["connectors", "update", desk.name, "--set", "batch.size=7", "--yes"]
     killed = desk.start(*argv, SEAMARK_FAILPOINT="after-perform:0:kill")
     killed.communicate(timeout=COMMAND_SECONDS)
     (change,) = desk.open_changes()
@@ -404,7 +404,7 @@ def test_ctrl_c_finishes_the_step_and_says_what_is_left(build_desk):
         out, err = child.communicate(timeout=COMMAND_SECONDS)
         assert child.returncode == 130, out + err
         assert "partly done" in out
-        assert f"left: pause connector/connect/{other}" in err
+        assert f"not started: pause connector/connect/{other}" in err
         desk.await_state("PAUSED")
         call_until(
             f"{place}/status", lambda status, answer: status == 200 and answer["connector"]["state"] == "RUNNING"
@@ -418,15 +418,15 @@ def test_ctrl_c_finishes_the_step_and_says_what_is_left(build_desk):
 def test_an_older_connect_is_changed_as_far_as_it_can(build_desk):
     desk = build_desk(cluster="connect-3-5-2")
     file = desk.write({"name": desk.name, "config": desk.config()})
-    refused = desk.run("connectors", "create", "-f", file, "--state", "stopped", "--yes")
+    refused = desk.run("connectors", "create", "-f", file, "--initial-state", "stopped", "--yes")
     assert refused.code == 5
-    assert "came with Connect 3.7" in refused.err
+    assert "needs Connect 3.7" in refused.err
     assert desk.look() is None
     before = desk.create()
     desk.must("connectors", "stop", desk.name, "--yes")
     desk.await_look((before[0], "STOPPED"))
     warned = desk.must("connectors", "delete", desk.name, "--dry-run")
-    assert "can't bring it back as STOPPED" in warned.out
+    assert "can't recreate it as STOPPED" in warned.out
     undo(desk)
     desk.await_look(before)
 

@@ -113,14 +113,14 @@ def test_it_is_seen_on_every_worker_and_runs(tmp_path, monkeypatch):
         monkeypatch.setenv("SEAMARK_CONFIG", stack.context_file)
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
         endpoint = stack.connect["connect"]
-        assert CLASS not in seamark("connectors", "plugins", "-o", "name")
+        assert CLASS not in seamark("plugins", "list", "-o", "name")
 
         shutil.copytree(plugin, find_plugin_path(endpoint) / plugin.name)
         ask(Path(stack.folder), "restart", "worker-1")
-        (partly,) = json.loads(seamark("connectors", "plugins", "CounterSourceConnector", "-o", "json"))["items"]
+        (partly,) = json.loads(seamark("plugins", "list", "CounterSourceConnector", "-o", "json"))["items"]
         assert partly["missing"] == [endpoint.urls[1]]
         ask(Path(stack.folder), "restart", "worker-2")
-        (found,) = json.loads(seamark("connectors", "plugins", "CounterSourceConnector", "-o", "json"))["items"]
+        (found,) = json.loads(seamark("plugins", "list", "CounterSourceConnector", "-o", "json"))["items"]
         assert (found["class"], found["type"], found["version"]) == (CLASS, "source", "1.0.0")
         assert (found["workers"], found["missing"]) == (list(endpoint.urls), [])
 

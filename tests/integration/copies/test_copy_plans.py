@@ -98,7 +98,7 @@ def test_plan_of_a_real_topic_tells_rule_slices_and_readers(desk):
     group = f"g-{topic}"
     desk.commit(group, topic, {0: 100, 1: 0})
     code, out, err = desk.run(
-        "copy", "plan", topic, "--partitions", "6:4", "--slice-records", "1500", "--out", "p.json", "-o", "json"
+        "copies", "plan", topic, "--partitions", "6:4", "--slice-records", "1500", "--out", "p.json", "-o", "json"
     )
     assert code == 0, err
     shown = json.loads(out)
@@ -128,7 +128,7 @@ def test_open_transaction_is_not_part_of_the_plan(desk):
     producer.begin_transaction()
     producer.produce(topic, value=b"open", partition=0)
     assert producer.flush(WAIT_SECONDS) == 0
-    desk.run("copy", "plan", topic, "--partitions", "3", "--out", "p.json")
+    desk.run("copies", "plan", topic, "--partitions", "3", "--out", "p.json")
     assert read_copy_plan(desk.folder / "p.json").size == 400
     producer.abort_transaction(WAIT_SECONDS)
 
@@ -136,21 +136,21 @@ def test_open_transaction_is_not_part_of_the_plan(desk):
 def test_rule_of_librdkafka_and_a_mixture_are_told_apart(desk):
     topic = desk.topic(6)
     desk.fill(topic, 6, rows=600, rule=Partitioner.CRC32)
-    code, out, _ = desk.run("copy", "plan", topic, "--partitions", "3")
+    code, out, _ = desk.run("copies", "plan", topic, "--partitions", "3")
     assert code == 0
     assert "placed by crc32" in out
     desk.fill(topic, 6, rows=600, rule=Partitioner.MURMUR2)
-    code, out, _ = desk.run("copy", "plan", topic, "--partitions", "3")
+    code, out, _ = desk.run("copies", "plan", topic, "--partitions", "3")
     assert code == 5
     assert "refused" in out
-    assert desk.run("copy", "plan", topic, "--partitions", "3", "--rule", "partition")[0] == 0
+    assert desk.run("copies", "plan", topic, "--partitions", "3", "--partitioner", "partition")[0] == 0
 
 
 def test_times_and_offsets_bound_the_plan(desk):
     topic = desk.topic(2)
     desk.fill(topic, 2, rows=1000)
     desk.run(
-        "copy", "plan", topic, "--partitions", "3", "--from", "50", "--until", "2023-11-14T22:13:20.700Z", "--out", "p"
+        "copies", "plan", topic, "--partitions", "3", "--start", "50", "--end", "2023-11-14T22:13:20.700Z", "--out", "p"
     )
     plan = read_copy_plan(desk.folder / "p")
     assert [one.begin for one in plan.ranges] == [50, 50]
@@ -191,7 +191,7 @@ def test_second_driver_fences_the_first(desk):
     other.write(build_registration(OTHER), former=None)
     with HeldRegistration(desk.config, desk.control, plan=PLAN) as second:
         assert second.read() == written
-        with pytest.raises(FencedError, match=f"somebody else has begun to run the copy {PLAN}"):
+        with pytest.raises(FencedError, match=f"another process runs copy {PLAN}"):
             first.write(build_registration(generation=2), former=written)
         assert second.read() == written
         # Another plan is nobody's business.
@@ -203,7 +203,7 @@ def test_second_driver_fences_the_first(desk):
 def test_status_is_told_from_the_control_topic_alone(desk):
     topic = desk.topic(4)
     desk.fill(topic, 4, rows=800)
-    assert desk.run("copy", "plan", topic, "--partitions", "2", "--slice-records", "300", "--out", "p.json")[0] == 0
+    assert desk.run("copies", "plan", topic, "--partitions", "2", "--slice-records", "300", "--out", "p.json")[0] == 0
     plan = read_copy_plan(desk.folder / "p.json")
     desk.made.append(plan.target.topic)
     with open_fleet() as fleet:
@@ -217,21 +217,21 @@ def test_status_is_told_from_the_control_topic_alone(desk):
         register(hold, made, former=hold.read(), actor=fleet._actor)
         hold.close()
     write_empty_slice(desk, made, number=0)
-    code, out, err = desk.run("copy", "status", plan.id[:14], "--control-topic", desk.control, "-o", "json")
+    code, out, err = desk.run("copies", "status", plan.id[:14], "--control-topic", desk.control, "-o", "json")
     assert code == 0, err
     status = json.loads(out)
     assert (status["state"], status["slices_done"], status["behind"]) == ("UNFINISHED", 1, 0)
     desk.fill(topic, 4, rows=100)
-    code, out, _ = desk.run("copy", "status", "--control-topic", desk.control)
+    code, out, _ = desk.run("copies", "status", "--control-topic", desk.control)
     assert code == 0
     assert plan.id in out
     assert "UNFINISHED" in out
     assert out.splitlines()[1].split()[-1] == "100"
     # The topic that a plan was made for is the one with its id.
     desk.admin.delete_topics([made.target.topic])[made.target.topic].result(timeout=30)
-    code, out, _ = desk.run("copy", "status", plan.id, "--control-topic", desk.control)
+    code, out, _ = desk.run("copies", "status", plan.id, "--control-topic", desk.control)
     assert "✗ BROKEN" in out
-    with open_fleet() as fleet, pytest.raises(RefusedError, match="not there any more"):
+    with open_fleet() as fleet, pytest.raises(RefusedError, match="of the copy was deleted"):
         TargetTopic(made, fleet.copies.endpoints.target).ensure(is_begun=True)
 
 

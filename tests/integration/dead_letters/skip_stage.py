@@ -46,7 +46,7 @@ class SkipStage(Stage):
         context = {
             "journal": "file",
             "journal_folder": str(folder / "journal"),
-            "in_flight": "5s",
+            "in_flight_timeout": "5s",
             "policy": {"files": ["/**"]},
             "kafka": {"bootstrap.servers": stack.kafka.bootstrap_servers},
             "connect": {"connect": {"urls": list(endpoint.urls), "worker_config": endpoint.worker_config}},
@@ -189,7 +189,7 @@ class SkipStage(Stage):
         """The skip of a sink that has failed, as a process of its own: again where seamark refuses, as above."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while (
-            "has failed: there is nothing to skip"
+            "has failed; no record was skipped"
             in (ended := self.start("offsets", "skip", name, "--yes", **environ)).stderr
             and time.monotonic() < deadline
         ):

@@ -64,7 +64,7 @@ def test_record_300_of_a_batch_of_500_alone_is_missing_and_parked(stage, poison,
     assert result.is_done, result.failures
     shown = str(planned)
     assert f"{topic}-0@{POISON}" in shown
-    assert f"parked in {name}-dlq (a new topic)" in shown
+    assert f"sent to the dead letter queue {name}-dlq (a new topic)" in shown
     assert "poison" not in shown
     assert "no JSON at all" not in shown
 
@@ -118,7 +118,7 @@ def test_two_in_a_row_need_two_skips(stage):
     _, first = stage.skip(name)
     assert not first.is_done
     (failure,) = first.failures.values()
-    assert failure.message == f"{topic}-0@{BAD} is skipped, and connector/connect/{name} fails again"
+    assert failure.message == f"{topic}-0@{BAD} was skipped, but connector/connect/{name} fails again"
     assert "seamark offsets skip" in failure.hint
     assert stage.read_positions(name) == {0: BAD + 1}
     _, second = stage.skip(name)
@@ -166,7 +166,7 @@ def test_dead_letter_topic_of_the_sink_gets_the_record_once(stage):
     wait_for(lambda: len(stage.read_parked(dead)), lambda count: count == 1, "the dead letter of Connect")
     planned, result = stage.skip(name)
     assert result.is_done, result.failures
-    assert f"parked in {dead} already" in str(planned)
+    assert f"already in the dead letter queue {dead}" in str(planned)
     assert stage.await_ids(table, SMALL - 1) == [one for one in range(SMALL) if one != BAD]
     found = stage.read_parked(dead)
     # Connect parks it again whenever it starts the failed task anew, as in a rebalance. We did not: ours bear a time.
@@ -183,7 +183,7 @@ def test_a_good_record_that_somebody_names_is_not_skipped(stage):
     _, result = stage.skip(name, at=RecordLocation(topic, 0, BAD - 2))
     assert not result.is_done
     (failure,) = result.failures.values()
-    assert "nothing is skipped" in failure.message
+    assert "no record was skipped" in failure.message
     stage.await_config(name, config)
     stage.await_failure(name)
     assert stage.read_positions(name) == {0: BAD}
@@ -197,7 +197,7 @@ def test_sinks_that_run_and_sources_are_refused(stage):
     name = stage.create_sink("well", topic, table)
     stage.await_ids(table, 1)
     wait_for(lambda: stage.is_running(name), bool, f"{name} to run")
-    with pytest.raises(RefusedError, match=r"no task of .* has failed: there is nothing to skip"):
+    with pytest.raises(RefusedError, match=r"no task of .* has failed; no record was skipped"):
         stage.fleet.skips.find(name)
     (stage.folder / "in.txt").write_text("one\n")
     source, _ = stage.create(
@@ -209,7 +209,7 @@ def test_sinks_that_run_and_sources_are_refused(stage):
         },
     )
     wait_for(lambda: stage.is_running(source), bool, f"{source} to run")
-    with pytest.raises(RefusedError, match="is no sink"):
+    with pytest.raises(RefusedError, match="is not a sink"):
         stage.fleet.skips.find(source)
 
 
@@ -259,7 +259,7 @@ def test_what_does_not_fail_any_more_is_not_skipped(stage):
     stage.database.execute(f"ALTER TABLE {table} DROP CONSTRAINT {table}_word_check")
     result = stage.fleet.apply(search.planned)
     (failure,) = result.failures.values()
-    assert failure.message == f"connector/connect/{name} took every record that was there: nothing is skipped"
+    assert failure.message == f"connector/connect/{name} has processed all records; no record was skipped"
     assert stage.await_ids(table, SMALL) == list(range(SMALL))
     stage.await_config(name, config)
     wait_for(lambda: stage.is_running(name), bool, f"{name} to run")

@@ -81,7 +81,7 @@ def test_two_stacks_run_side_by_side_and_die_with_their_supervisors(tmp_path):
 
         refused = devstack("up", "--name", "one", file=files[0], check=False)
         assert refused.returncode == 1
-        assert "runs already" in refused.stderr
+        assert "is already running" in refused.stderr
 
         # PostgreSQL's own processes come and go: a look may find one that has just ended.
         wait_until(lambda: are_running(stacks), "everything of both stacks ran", seconds=60)
@@ -96,7 +96,7 @@ def test_two_stacks_run_side_by_side_and_die_with_their_supervisors(tmp_path):
         stack = load_stack(file)
         said = devstack("status", file=file, check=False)
         assert said.returncode == 1
-        assert "its supervisor is dead" in said.stderr
+        assert "its supervisor has ended" in said.stderr
         devstack("down", file=file)
         assert not file.exists()
         assert not Path(stack.folder).exists()

@@ -99,7 +99,7 @@ def test_the_old_cluster_has_at_least_five_published_faults(stack):
     faults = find(findings, "connect.known-bad", severity=Severity.WARNING)
     assert len({found.message.split()[0] for found in faults}) >= 5
     (version,) = find(findings, "connect.versions", severity=Severity.WARNING)
-    assert "3.5.2 can tell offsets but not change them" in version.message
+    assert "3.5.2 can return offsets but not change them" in version.message
 
 
 def test_a_topic_that_is_not_compacted_is_found(planted, wrong_topic):
@@ -112,9 +112,11 @@ def test_too_few_copies_are_found(planted, wrong_topic):
     (found,) = [
         entry
         for entry in find(planted, "connect.topics", severity=Severity.WARNING)
-        if entry.subject == f"connect {wrong_topic}" and "copies" in entry.message and "min.insync" not in entry.message
+        if entry.subject == f"connect {wrong_topic}"
+        and "replicas" in entry.message
+        and "min.insync" not in entry.message
     ]
-    assert found.message.startswith("1 of 3 copies")
+    assert found.message.startswith("1 of 3 replicas")
 
 
 def test_a_missing_topic_is_found(planted, wrong_topic):

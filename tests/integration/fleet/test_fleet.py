@@ -87,7 +87,7 @@ def test_connectors_are_listed_with_config_and_status(fleet, source):
         return all(build_health(found.status) is Health.HEALTHY for found in reading if found.name == name)
 
     # In a neighbour's rebalance it shows UNASSIGNED for a moment.
-    reading = wait_for(fleet.connectors.all, is_healthy, f"{name} to be healthy")
+    reading = wait_for(fleet.connectors.list, is_healthy, f"{name} to be healthy")
     assert reading.is_complete
     mine = [found for found in reading if found.name == name]
     assert [found.cluster for found in mine] == list(CLUSTERS)
@@ -99,10 +99,10 @@ def test_connectors_are_listed_with_config_and_status(fleet, source):
 def test_one_needs_the_cluster_where_a_name_stands_twice(fleet, source):
     name, _ = source
     with pytest.raises(UsageError) as caught:
-        fleet.connectors.one(name)
+        fleet.connectors.get(name)
     assert caught.value.cause == f"connect/{name}, connect-3-5-2/{name}"
     wait_for(
-        lambda: fleet.connectors.one(f"connect/{name}").status.state,
+        lambda: fleet.connectors.get(f"connect/{name}").status.state,
         lambda state: state is State.RUNNING,
         f"{name} to run, behind whatever rebalance",
     )
@@ -110,13 +110,13 @@ def test_one_needs_the_cluster_where_a_name_stands_twice(fleet, source):
 
 def test_one_that_is_nowhere_is_not_found(fleet):
     with pytest.raises(NotFoundError):
-        fleet.connectors.one("nobody-has-this-name")
+        fleet.connectors.get("nobody-has-this-name")
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_offsets_of_a_file_source_are_its_position(fleet, source, cluster):
     name, file = source
-    owned = fleet.offsets.of(f"{cluster}/{name}")
+    owned = fleet.offsets.get(f"{cluster}/{name}")
     assert (owned.owner, owned.route, owned.notes) == (f"{cluster}/{name}", "store", ())
     (offset,) = owned.offsets
     assert offset.partition == {"filename": str(file)}
@@ -124,7 +124,7 @@ def test_offsets_of_a_file_source_are_its_position(fleet, source, cluster):
 
 
 def test_workers_tell_what_runs_on_them(fleet, source):
-    reading = fleet.workers.all()
+    reading = fleet.workers.list()
     assert reading.is_complete
     for cluster in CLUSTERS:
         workers = [found for found in reading if found.cluster == cluster]

@@ -86,10 +86,10 @@ CASES = [
     to(at(15 * MINUTE_MS), "--to-datetime", group="consumer"),
     to(at(15 * MINUTE_MS), "--to-datetime", group="new", topics=("{t}",)),
     # Before now: the last record of each partition is an hour old
-    Case("plain", {"back": "2d"}, ("--by-duration", "P2D")),
-    Case("plain", {"back": "1h"}, ("--by-duration", "PT1H"), ("{t}",)),
-    Case("plain", {"back": "3930s"}, ("--by-duration", "PT1H5M30S"), ("{t}", "{u}")),
-    Case("classic", {"back": "70m"}, ("--by-duration", "PT70M")),
+    Case("plain", {"to": "-2d"}, ("--by-duration", "P2D")),
+    Case("plain", {"to": "-1h"}, ("--by-duration", "PT1H"), ("{t}",)),
+    Case("plain", {"to": "-3930s"}, ("--by-duration", "PT1H5M30S"), ("{t}", "{u}")),
+    Case("classic", {"to": "-70m"}, ("--by-duration", "PT70M")),
     # So many records on, or back
     Case("plain", {"shift": 1}, ("--shift-by", "1"), expected={("t", 0): 8, ("t", 1): 7, ("t", 2): 0, ("u", 0): 3}),
     Case("plain", {"shift": -3}, ("--shift-by=-3",), expected={("t", 0): 4, ("t", 1): 5, ("t", 2): 0, ("u", 0): 0}),

@@ -56,9 +56,9 @@ def test_the_command_line_tells_both_and_the_worst(place, environ):
     assert plain["lag"] == sum(find_lag("plain").values())
     assert 3600 < plain["seconds"] < 3600 + 30 * 60
     assert plain["worst"] == {"topic": place.topic("t"), "partition": 0, "lag": 13}
-    code, out, err = run("lag", "--watch", "--every", "0.1", "--count", "2")
+    code, out, err = run("lag", "--watch", "--interval", "0.1", "--max-updates", "2")
     assert code == 0, err
     assert "TREND" in out
     code, out, _ = run("groups", "show", place.group("plain"))
     assert code == 0
-    assert "BEHIND" in out
+    assert "DELAY" in out

@@ -36,7 +36,7 @@ class Stage:
         context = {
             "journal": "file",
             "journal_folder": str(folder / "journal"),
-            "in_flight": "5s",
+            "in_flight_timeout": "5s",
             "policy": {"files": ["/**"]},
             "kafka": {"bootstrap.servers": stack.kafka.bootstrap_servers},
             "connect": {
@@ -69,7 +69,7 @@ class Stage:
         size = (self.folder / name).stat().st_size
         deadline = time.monotonic() + DEADLINE_SECONDS
         while time.monotonic() < deadline:
-            found = self.fleet.offsets.of(name, route="store").offsets
+            found = self.fleet.offsets.get(name, route="store").offsets
             if [one.offset for one in found] == [{"position": size}]:
                 return
             time.sleep(0.5)
@@ -125,7 +125,7 @@ def test_a_source_takes_its_offsets_to_a_topic_of_its_own_and_back_and_reads_no_
     stage.topics.append(own)
 
     planned = stage.fleet.offsets.relocate(name, own)
-    assert f"stops, takes 1 offset to topic {own}, goes on: nothing is read again" in str(planned)
+    assert f"stops, copies 1 offset to topic {own}, resumes: nothing is reprocessed" in str(planned)
     assert [step.kind for step in planned.plan.steps] == [
         "set-run-state",
         "prove-stopped",
@@ -159,7 +159,7 @@ def test_a_source_takes_its_offsets_to_a_topic_of_its_own_and_back_and_reads_no_
     ]
     (effect,) = undo.effects
     assert effect.words == (
-        f"stops, takes its offsets to topic {stage.endpoint.offsets_topic}, goes on: nothing is read again"
+        f"stops, copies its offsets to topic {stage.endpoint.offsets_topic}, resumes: nothing is reprocessed"
     )
     assert [(field.key, field.before, field.after) for field in effect.fields] == [(OWN, own, None)]
     stage.apply(undo)
@@ -219,5 +219,5 @@ def test_what_can_not_have_an_offsets_topic_is_refused(stage):
     stage.await_all_read(source)
     with pytest.raises(RefusedError, match=r"refusing to write records to topic .*, which is used by Connect cluster"):
         stage.fleet.offsets.relocate(source, stage.endpoint.config_topic)
-    with pytest.raises(RefusedError, match="does not keep offsets"):
+    with pytest.raises(RefusedError, match="is not compacted"):
         stage.fleet.offsets.relocate(source, source)

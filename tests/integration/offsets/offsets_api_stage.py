@@ -100,7 +100,7 @@ class Owner:
 
     def read(self):
         """What seamark shows: offsets by partition."""
-        found = self.rig.plan(lambda: self.rig.fleet.offsets.of(self.name))
+        found = self.rig.plan(lambda: self.rig.fleet.offsets.get(self.name))
         assert found.route == "store", found.notes
         return {spell_identity(one.partition): one.offset for one in found.offsets}
 
@@ -146,7 +146,7 @@ class Owner:
         return self.rig.plan(lambda: self.rig.fleet.offsets.move(self.name, source=file))
 
     def plan_forget(self):
-        return self.rig.plan(lambda: self.rig.fleet.offsets.forget(self.name))
+        return self.rig.plan(lambda: self.rig.fleet.offsets.reset(self.name))
 
     def forget(self):
         return self.rig.apply(self.plan_forget())

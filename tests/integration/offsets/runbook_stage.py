@@ -40,7 +40,7 @@ class Pipe(Stage):
             "journal": "file",
             "journal_folder": str(folder / "journal"),
             # As operators have it: with a short one a rebalance of a few seconds hinders a command.
-            "in_flight": "90s",
+            "in_flight_timeout": "90s",
             "policy": {"files": ["/**"]},
             "kafka": {"bootstrap.servers": stack.kafka.bootstrap_servers},
             "connect": {"connect": {"urls": list(endpoint.urls), "worker_config": endpoint.worker_config}},

@@ -25,7 +25,7 @@ from tests.integration.waits import IN_A_ROW, ask_patiently, await_topic, wait_f
 SOURCES = 10
 # An accident lasts a minute, and twenty connectors cost some rebalances.
 pytestmark = pytest.mark.timeout(900)
-# With a short `in_flight` one rebalance of a few seconds would be the end of one of twenty.
+# With a short `in_flight_timeout` one rebalance of a few seconds would be the end of one of twenty.
 IN_FLIGHT = "90s"
 # What each table and its topic see: rows before the export, rows up to the moment, what the accident touches, the rest.
 FIRST, MORE, HIT, LATE = 30, 5, 24, 2
@@ -47,7 +47,7 @@ class Shop(Moved):
         self.environ = {
             "SEAMARK_CONFIG": str(folder / "seamark.yaml"),
             "XDG_STATE_HOME": str(folder / "state"),
-            "SEAMARK_CONTEXTS__DEV__IN_FLIGHT": IN_FLIGHT,
+            "SEAMARK_CONTEXTS__DEV__IN_FLIGHT_TIMEOUT": IN_FLIGHT,
         }
         self.fleet = seamark.Fleet(open_context(environ=self.environ))
 
@@ -225,16 +225,16 @@ def test_a_fleet_is_put_back_before_an_accident_and_table_topics_and_bucket_agre
 
     owners = [f"connect/{shop.run}-table-*", *(f"connect/{name}" for name in shop.sinks)]
     with pytest.raises(RefusedError, match=f"{half} of {2 * SOURCES} owners") as refused:
-        ask_patiently(lambda: shop.fleet.offsets.back_to(moment, owners, exports=[export]))
+        ask_patiently(lambda: shop.fleet.offsets.restore(moment, owners, exports=[export]))
     assert all(name in refused.value.cause for name in shop.sinks[half:])
-    planned = ask_patiently(lambda: shop.fleet.offsets.back_to(moment, owners, exports=[export], by_record_time=True))
+    planned = ask_patiently(lambda: shop.fleet.offsets.restore(moment, owners, exports=[export], by_record_time=True))
     told = {effect.subject.rpartition("/")[2]: effect for effect in planned.effects}
     assert set(told) == {*shop.sources, *shop.sinks}
     starts = first[:half] + at_moment[half:]
     for name in shop.sources:
-        assert "stood there exactly: " in told[name].words, told[name].words
+        assert "; exact: " in told[name].words, told[name].words
     for number, name in enumerate(shop.sinks):
-        word = "further on, a bound: export before.json" if number < half else "before, a bound: the first record"
+        word = "lower bound: export before.json" if number < half else "upper bound: the first record"
         assert word in told[name].words
     counted = {effect.subject.rpartition("/")[2]: previews_of(effect) for effect in planned.effects}
     assert [counted[name] for name in shop.sources] == [("again", AGAIN, Certainty.EXACT)] * SOURCES
@@ -281,9 +281,9 @@ def test_a_topic_that_was_made_anew_since_is_refused_by_its_id(shop):
     moment = datetime.now(UTC)
     commit = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 20)])
     shop.admin.alter_consumer_group_offsets([commit])[group].result(30)
-    planned = shop.fleet.offsets.back_to(moment, [f"group/{group}"], exports=[shop.folder])
-    assert "8 records read again" in str(planned)
-    assert "a bound: export a.json" in str(planned)
+    planned = shop.fleet.offsets.restore(moment, [f"group/{group}"], exports=[shop.folder])
+    assert "8 records reprocessed" in str(planned)
+    assert "lower bound: export a.json" in str(planned)
 
     def read_id():
         return shop.fleet.offsets.export([f"group/{group}"]).topics.get(topic)
@@ -307,9 +307,9 @@ def test_a_topic_that_was_made_anew_since_is_refused_by_its_id(shop):
         lambda found: not found & {old, None},
         "every broker to know the new topic",
     )
-    with pytest.raises(UnsupportedError, match=f"topic {topic} was made anew") as refused:
-        shop.fleet.offsets.back_to(moment, [f"group/{group}"], exports=[shop.folder])
-    assert f"its id was {old} in export a.json" in refused.value.cause
+    with pytest.raises(UnsupportedError, match=f"topic {topic} was recreated") as refused:
+        shop.fleet.offsets.restore(moment, [f"group/{group}"], exports=[shop.folder])
+    assert f"its topic ID was {old} in export a.json" in refused.value.cause
 
 
 def test_a_journal_in_kafka_has_seen_where_a_sink_was_put(shop):
@@ -333,11 +333,11 @@ def test_a_journal_in_kafka_has_seen_where_a_sink_was_put(shop):
         shop.await_offset(name, lambda held: held["kafka_offset"] == 20, "the sink to be at its end again")
         (outcome,) = [entry for entry in fleet.journal.show(result.change) if is_written(entry)]
         moment = datetime.fromisoformat(outcome.at)
-        planned = ask_patiently(lambda: fleet.offsets.back_to(moment + timedelta(milliseconds=1), [name]))
+        planned = ask_patiently(lambda: fleet.offsets.restore(moment + timedelta(milliseconds=1), [name]))
         assert previews_of(planned.effects[0])[:2] == ("again", 15)
-        assert f"a bound: after change {result.change}" in planned.effects[0].words
+        assert f"lower bound: after change {result.change}" in planned.effects[0].words
         with pytest.raises(UnsupportedError, match="no history"):
-            ask_patiently(lambda: fleet.offsets.back_to(before, [name]))
+            ask_patiently(lambda: fleet.offsets.restore(before, [name]))
         back = fleet.apply(planned)
         assert back.is_done, describe_failures(back)
         shop.await_offset(name, lambda held: held["kafka_offset"] == 20, "the sink to be at its end once more")

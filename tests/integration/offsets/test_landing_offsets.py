@@ -91,7 +91,7 @@ def fleet(environ):
 def place(stack, fleet):
     made = Place(stack)
     try:
-        made.begin(fleet.topics.one(made.name).status.topic_id)
+        made.begin(fleet.topics.get(made.name).status.topic_id)
         yield made
     finally:
         made.clean()
@@ -127,7 +127,7 @@ def test_offsets_are_moved_undone_and_put_back_from_a_file(place, fleet, tmp_pat
     assert place.read() == {0: 40, 1: 40}
     assert fleet.apply(fleet.undo(done)).is_done
     assert place.read() == {0: RECORDS, 1: RECORDS}
-    assert run("offsets", "move", place.owner, "--to", "earliest", "--partition", f"{place.name}:1", "--yes")[0] == 0
+    assert run("offsets", "move", place.owner, "--to", "earliest", "--topic", f"{place.name}:1", "--yes")[0] == 0
     assert place.read() == {0: RECORDS, 1: 0}
     assert run("offsets", "import", str(file), "--yes")[0] == 0
     assert place.read() == {0: RECORDS, 1: RECORDS}
@@ -153,7 +153,7 @@ def test_landing_is_found_and_shut_out_where_it_stands(place, fleet):
 
 
 def test_forgotten_and_put_back(place, fleet):
-    done = fleet.apply(fleet.offsets.forget(place.owner))
+    done = fleet.apply(fleet.offsets.reset(place.owner))
     assert done.is_done
     assert place.read() == {}
     assert fleet.apply(fleet.undo(done)).is_done
@@ -161,5 +161,5 @@ def test_forgotten_and_put_back(place, fleet):
 
 
 def test_landing_that_nobody_began_is_not_found(fleet):
-    with pytest.raises(NotFoundError, match="nothing is committed for pipeline/nobody"):
-        fleet.offsets.of("pipeline/nobody")
+    with pytest.raises(NotFoundError, match="no committed offsets for pipeline/nobody"):
+        fleet.offsets.get("pipeline/nobody")

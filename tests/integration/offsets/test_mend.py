@@ -31,7 +31,7 @@ def spell(lines):
 
 @pytest.fixture
 def rig(stack, tmp_path):
-    # With a short `in_flight` a neighbour's rebalance of 5 s would be the end of it.
+    # With a short `in_flight_timeout` a neighbour's rebalance of 5 s would be the end of it.
     made = OffsetRig(stack, tmp_path, in_flight="90s")
     yield made
     made.close()
@@ -79,10 +79,10 @@ class Source:
 
     def _read_owned(self):
         """What seamark shows, once a rebalance lets it."""
-        return self.rig.plan(lambda: self.rig.fleet.offsets.of(self.name))
+        return self.rig.plan(lambda: self.rig.fleet.offsets.get(self.name))
 
     def mend(self, **options):
-        return self.rig.plan(lambda: self.rig.fleet.offsets.mend([self.name], **options))
+        return self.rig.plan(lambda: self.rig.fleet.offsets.repair([self.name], **options))
 
     def run_to_end(self, count):
         """It runs until so many lines are there, and has stored its end; gives all of them.
@@ -123,7 +123,7 @@ class AtStop(SilentProgress):
         self.source, self.count = source, None
 
     def ended(self, result):
-        if "has stopped" in result.words:
+        if "is stopped" in result.words:
             self.count = len(self.source.read_lines())
 
 
@@ -138,7 +138,7 @@ def test_copies_are_levelled_and_put_back(rig, tmp_path):
     spaced = source.write(8, key=source.spaced)
     before = source.read()
     assert len(before) == 3
-    with pytest.raises(RefusedError, match="nobody can tell which one counts") as refused:
+    with pytest.raises(RefusedError, match="seamark can't determine which one the task uses") as refused:
         source.mend()
     assert '{"position":72}' in refused.value.cause
     assert '{"position":16}' in refused.value.cause
@@ -149,7 +149,7 @@ def test_copies_are_levelled_and_put_back(rig, tmp_path):
     value = b'{"position":16}'
     assert source.read() == {home: value, stray: value, spaced: before[spaced]}
     assert source.mend().is_empty
-    with pytest.raises(NotFoundError, match="no odd record at nowhere-1@5"):
+    with pytest.raises(NotFoundError, match="no anomalous record at nowhere-1@5"):
         source.mend(take="nowhere-1@5")
     rig.undo(result)
     assert source.read() == before
@@ -189,7 +189,7 @@ def test_two_spellings_get_one_value(rig, tmp_path):
 def plan_all(rig):
     """A plan over every source. Neighbours come and go meanwhile, and some have records that nobody can decide on."""
     try:
-        return rig.fleet.offsets.mend(everything=True, take=NEWEST)
+        return rig.fleet.offsets.repair(everything=True, take=NEWEST)
     except SeamarkError as error:
         return error
 
@@ -205,7 +205,7 @@ def test_all_odd_sources_are_found_and_sinks_have_none(rig, tmp_path):
     config = {"connector.class": FILE_SINK, "file": str(tmp_path / "out.txt"), "topics": rig.name("in")}
     rig.client.create_connector(name, config, initial_state="STOPPED")
     wait_for(rig.client.read_names, lambda names: name in names, f"{name} to be there")
-    with pytest.raises(UnsupportedError, match="are in no topic"):
-        rig.fleet.offsets.mend([name])
-    with pytest.raises(UsageError, match="say whose"):
-        rig.fleet.offsets.mend([])
+    with pytest.raises(UnsupportedError, match="not in a topic"):
+        rig.fleet.offsets.repair([name])
+    with pytest.raises(UsageError, match="no owner given"):
+        rig.fleet.offsets.repair([])

@@ -141,9 +141,9 @@ class Crew:
         if draft.verb == "shift":
             return offsets.move(name, shift=draft.by)
         if draft.verb == "forget":
-            return offsets.forget(name)
+            return offsets.reset(name)
         if draft.verb == "forget-some":
-            return offsets.forget(name, partitions=[json.dumps(self.partition(self.pick_one(draft)))])
+            return offsets.reset(name, partitions=[json.dumps(self.partition(self.pick_one(draft)))])
         if draft.verb == "copy":
             return offsets.copy(self.origin, name)
         wanted = [
@@ -159,7 +159,7 @@ class Crew:
             ]
         file = self.rig.folder / f"import-{self.round}.json"
         file.write_text(json.dumps(content))
-        return offsets.restore(file)
+        return offsets.import_file(file)
 
 
 class SourceCrew(Crew):

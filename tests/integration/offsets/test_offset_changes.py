@@ -34,7 +34,7 @@ class Source:
         context = {
             "journal": "file",
             "journal_folder": str(folder / "journal"),
-            "in_flight": "5s",
+            "in_flight_timeout": "5s",
             "policy": {"files": ["/**"]},
             "kafka": {"bootstrap.servers": stack.kafka.bootstrap_servers},
             "connect": {"connect": cluster},
@@ -109,7 +109,7 @@ def test_source_is_rewound_verified_and_put_back(stack, source, read_topic):
     half = len("".join(f"{line}\n" for line in LINES[:150]))
     already = check_read_on(read_topic(source.name, 200), 0, LINES)
     with source.open() as fleet:
-        connector = fleet.connectors.one(source.name)
+        connector = fleet.connectors.get(source.name)
         planned = plan_write(
             fleet._open_offset_plan(),
             connector,
@@ -137,7 +137,9 @@ def test_source_is_rewound_verified_and_put_back(stack, source, read_topic):
         # It has caught up: nobody stops it for nothing.
         undo = fleet.undo(result.change)
         assert undo.is_empty
-        assert undo.plan.notes == (f"connector/connect/{source.name} stands there already and is left alone",)
+        assert undo.plan.notes == (
+            f"connector/connect/{source.name} is already in its previous state and is not changed",
+        )
 
         with source.file.open("a") as file:
             file.write("one more\n")
@@ -148,7 +150,7 @@ def test_source_is_rewound_verified_and_put_back(stack, source, read_topic):
         back = fleet.apply(undo)
         assert back.is_done, back.failures
         # A slow machine may not have stored anything yet.
-        assert back.steps[-1].note.startswith((f"file {source.file}, byte {before + 9}", "no new position"))
+        assert back.steps[-1].note.startswith((f"file {source.file}, byte {before + 9}", "no new offset"))
         check_read_on(read_topic(source.name, already + 2), already, ["one more", "one more"])
 
 
@@ -161,14 +163,14 @@ def test_an_idle_source_is_told_as_idle(source):
         planned = fleet.offsets.move(source.name, to=len(TEXT) + 1000)
         result = fleet.apply(planned)
         assert result.is_done, result.failures
-        assert result.steps[-1].note.startswith("no new position within 2 s: nothing to read, or not yet flushed")
+        assert result.steps[-1].note.startswith("no new offset within 2 s: no new data, or not flushed yet")
 
 
 def test_a_write_of_somebody_else_after_the_move_is_a_failure(stack, source):
     """Past seamark, right before the connector runs again: what a zombie task would do."""
     with source.open() as fleet:
         planned = fleet.offsets.move(source.name, to=len(TEXT) + 1000)
-        store = fleet._stores.find(fleet.connectors.one(source.name)).first
+        store = fleet._stores.find(fleet.connectors.get(source.name)).first
         stored = store.read([source.name]).offsets[0].evidence
         resume = fleet._write_clusters.client("connect").resume
 
@@ -183,8 +185,8 @@ def test_a_write_of_somebody_else_after_the_move_is_a_failure(stack, source):
         result = fleet.apply(planned)
         assert not result.is_done
         (error,) = result.failures.values()
-        assert "somebody else wrote its offsets" in error.message
+        assert "another process wrote its offsets" in error.message
         assert f"seamark offsets history connect/{source.name}" in error.hint
         last = [entry for entry in fleet.journal.show(result.change) if entry.kind == "outcome"][-1]
-        assert "somebody else wrote its offsets" in last.body["error"]["message"]
+        assert "another process wrote its offsets" in last.body["error"]["message"]
     call_until(f"{source.url}/status", is_running)

@@ -133,12 +133,12 @@ def test_store_and_rest_are_equal_and_a_backup_holds_them(
     connect.await_offsets(sink, lambda said: len(said) == 1 and said[0]["kafka_offset"] >= 3)
     names = {source: "topic connect-offsets", jdbc: "topic connect-offsets", sink: f"group connect-{sink}"}
     for name, store in names.items():
-        both, rest = fleet.offsets.of(name), fleet.offsets.of(name, route=Route.REST)
+        both, rest = fleet.offsets.get(name), fleet.offsets.get(name, route=Route.REST)
         assert both.stores == (store,)
         assert both.findings == (), name
         assert as_texts(both.offsets) == as_texts(rest.offsets) == as_texts(both.rest)
         assert len(both.offsets) == 1
-    found = fleet.offsets.of(source).stored[0].evidence
+    found = fleet.offsets.get(source).stored[0].evidence
     assert found.key == encode_key(source, {"filename": str(file)})
     assert found.partition == choose_partition(found.key, partitions=brokers.count_partitions("connect-offsets"))
     assert found.value == json.dumps(END, separators=(",", ":")).encode()
@@ -181,11 +181,11 @@ def test_store_and_rest_are_equal_and_a_backup_holds_them(
     lines, rows = brokers.read_values(source), brokers.read_values(f"{table}-{table}")
     assert list(dict.fromkeys(lines)) == ["one", "two", "three", "four"]
     assert list(dict.fromkeys(row["seq"] for row in rows)) == [1, 2, 3, 4, 5]
-    held = {name: as_texts(fleet.offsets.of(name).offsets) for name in (source, jdbc)}
+    held = {name: as_texts(fleet.offsets.get(name).offsets) for name in (source, jdbc)}
     file.write_text(f"{LINES}four\nfive\n")
     with psycopg.connect(stack.postgres.dsn, autocommit=True) as database:
         database.execute(f"INSERT INTO {table} (at, what) VALUES (now() - interval '1 minute', 'y')")
-    assert held == {name: as_texts(fleet.offsets.of(name).offsets) for name in (source, jdbc)}
+    assert held == {name: as_texts(fleet.offsets.get(name).offsets) for name in (source, jdbc)}
     for name in (source, jdbc):
         connect.do(name, "resume")
     connect.await_offsets(source, lambda said: said == [{"position": len(LINES) + 10}])
@@ -203,9 +203,9 @@ def test_store_and_rest_are_equal_and_a_backup_holds_them(
     )
     assert orphans[f"connect/{source}"].offsets[0].offset == {"position": len(LINES) + 10}
     assert jdbc not in {owner.partition("/")[2] for owner in orphans}
-    left = fleet.offsets.of(f"connect/{source}")
+    left = fleet.offsets.get(f"connect/{source}")
     assert left.connector is None
-    assert "left behind" in left.notes[0]
+    assert "orphaned" in left.notes[0]
 
 
 def test_the_oldest_connect_is_read_alike(stack, brokers, fleet, file):
@@ -214,7 +214,7 @@ def test_the_oldest_connect_is_read_alike(stack, brokers, fleet, file):
     try:
         connect.put_file_source(name, file, topic=name)
         connect.await_offsets(name, lambda said: said == [END])
-        owned = fleet.offsets.of(f"connect-3-5-2/{name}")
+        owned = fleet.offsets.get(f"connect-3-5-2/{name}")
         assert owned.stores == ("topic connect-3-5-2-offsets",)
         assert ([found.offset for found in owned.offsets], owned.findings) == ([END], ())
     finally:
@@ -238,7 +238,7 @@ def test_rest_says_null_for_a_key_in_another_order_and_seamark_what_is_there(sta
         said = connect.await_offsets(name, lambda offsets: END in offsets)
         assert {"partition": {"filename": "q", "extra": 1}, "offset": None} in said
 
-        owned = fleet.offsets.of(name)
+        owned = fleet.offsets.get(name)
         assert as_texts(owned.offsets) == sorted(
             [
                 (spell_identity({"extra": 1, "filename": "q"}), '{"position":11}'),
@@ -246,10 +246,14 @@ def test_rest_says_null_for_a_key_in_another_order_and_seamark_what_is_there(sta
             ]
         )
         (null,) = [found for found in owned.findings if found.anomaly is OffsetAnomaly.REST_NULL]
-        assert "REST said null" in null.message
+        assert "REST returned null" in null.message
         assert null.evidence[0].key == key
         # The write with spaces had no effect on the task, and is told from the task's own.
-        assert oddities(owned) == [OffsetAnomaly.NEVER_READ, OffsetAnomaly.REST_NULL, OffsetAnomaly.VARIANTS]
+        assert oddities(owned) == [
+            OffsetAnomaly.DUPLICATE_ENCODING,
+            OffsetAnomaly.REST_NULL,
+            OffsetAnomaly.UNREADABLE_KEY,
+        ]
         (kept,) = [found for found in owned.stored if found.others]
         assert (kept.offset, kept.is_certain) == (END, True)
 
@@ -260,11 +264,11 @@ def test_rest_says_null_for_a_key_in_another_order_and_seamark_what_is_there(sta
         # Absent or null: which of two records the worker met last is not defined.
         said = connect.await_offsets(name, lambda offsets: END not in offsets)
         assert {entry["offset"] for entry in said} <= {None}
-        reset = fleet.offsets.of(name)
+        reset = fleet.offsets.get(name)
         assert [(found.evidence.key, found.offset) for found in reset.stored] == [(key, {"position": 11})]
         assert [found.key.partition for found in reset.forgotten] == [{"filename": str(file)}]
         # Two tombstones in its own topic, and the copy of one in the workers'.
-        assert oddities(reset).count(OffsetAnomaly.MASKED) == 3
+        assert oddities(reset).count(OffsetAnomaly.HIDDEN_BY_TOMBSTONE) == 3
         assert {OffsetAnomaly.REST_NULL, OffsetAnomaly.REST_ABSENT} & set(oddities(reset))
     finally:
         brokers.write("connect-offsets", (key, None))
@@ -283,18 +287,18 @@ def test_a_topic_of_its_own_does_not_fall_back_and_seamark_says_so(connect, brok
     connect.put_file_source(name, file, topic=name, **{"offsets.storage.topic": own})
     connect.await_offsets(name, lambda said: said == [None])
 
-    owned = fleet.offsets.of(name)
+    owned = fleet.offsets.get(name)
     assert owned.stores == (f"topic {own}", "topic connect-offsets")
     assert owned.offsets == ()
     assert oddities(owned) == [OffsetAnomaly.NO_FALLBACK]
-    assert f"topic connect-offsets holds {spell_identity(END)}" in owned.findings[0].message
+    assert f"topic connect-offsets has {spell_identity(END)}" in owned.findings[0].message
     assert [found.offset for found in owned.rest] == [None]
 
     connect.do(name, "resume")
     connect.await_offsets(name, lambda said: said == [END])
     # What was foretold: the task began anew, and the file is in the topic twice.
     check_went_on(before, brokers.read_values(name), ["one", "two", "three"])
-    after = fleet.offsets.of(name)
+    after = fleet.offsets.get(name)
     assert (after.findings, after.offsets[0].offset) == ((), END)
 
 
@@ -307,7 +311,7 @@ def test_a_topic_in_another_cluster_is_read_there(stack, connect, brokers, fleet
     config = {"offsets.storage.topic": own, "producer.override.bootstrap.servers": address}
     connect.put_file_source(name, file, topic=name, **config)
     connect.await_offsets(name, lambda said: said == [END])
-    owned = fleet.offsets.of(name)
+    owned = fleet.offsets.get(name)
     assert owned.stores == (f"topic {own}", "topic connect-offsets")
     assert (owned.findings, owned.offsets[0].offset) == ((), END)
 
@@ -325,12 +329,12 @@ def test_a_stray_in_the_topic_of_a_real_connector(connect, brokers, fleet, tmp_p
     connect.put_file_source(name, absent, topic=name, **{"offsets.storage.topic": own})
     said = connect.await_offsets(name, lambda offsets: len(offsets) == 1)[0]["offset"]
     assert said in ({"position": 4}, {"position": 6})
-    owned = fleet.offsets.of(name)
+    owned = fleet.offsets.get(name)
     (stored,) = owned.stored
     assert (stored.offset, stored.is_certain) == ({"position": 6}, False)
     assert [found.offset for found in stored.others] == [{"position": 4}]
-    assert OffsetAnomaly.STRAY in oddities(owned)
-    assert set(oddities(owned)) <= {OffsetAnomaly.STRAY, OffsetAnomaly.REST_DIFFERS}
+    assert OffsetAnomaly.MISPLACED in oddities(owned)
+    assert set(oddities(owned)) <= {OffsetAnomaly.MISPLACED, OffsetAnomaly.REST_DIFFERS}
 
 
 def test_what_a_transaction_took_back_counts_for_a_worker_without_exactly_once(
@@ -350,7 +354,7 @@ def test_what_a_transaction_took_back_counts_for_a_worker_without_exactly_once(
     try:
         connect.put_file_source(name, absent, topic=name)
         connect.await_offsets(name, lambda said: said == [{"position": 4}])
-        owned = fleet.offsets.of(name)
+        owned = fleet.offsets.get(name)
         assert ([found.offset for found in owned.offsets], owned.findings) == ([{"position": 4}], ())
     finally:
         brokers.write("connect-offsets", (key, None))
@@ -375,7 +379,7 @@ def test_strays_and_tombstones_that_mask_are_found_in_a_real_topic(stack, broker
         ({"v": 6}, False),
         ({"v": 6}, False),
     ]
-    assert sorted(found.anomaly for found in reading.findings) == ["masked", "stray", "stray"]
+    assert sorted(found.anomaly for found in reading.findings) == ["hidden-by-tombstone", "misplaced", "misplaced"]
     assert reading.scanned == 5
 
 

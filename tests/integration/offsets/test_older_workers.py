@@ -59,10 +59,11 @@ def test_a_running_source_is_moved_in_its_topic_and_goes_on_from_there(rig, kafk
         (rig.endpoint.offsets_topic, *place) for place in before
     ]
     assert any(
-        "3.5.2 and take no offsets: they are written in the offsets topic" in note for note in planned.plan.notes
+        "3.5.2 and can't write offsets through REST: they are written in the offsets topic" in note
+        for note in planned.plan.notes
     )
     result = rig.apply(planned)
-    assert "look where" in result.steps[-1].words
+    assert "wait for the first new offset" in result.steps[-1].words
     source.await_tasks(1)
     source.await_at(RECORDS)
     check_again(source.count_records() - already, 6)
@@ -75,7 +76,7 @@ def test_a_stopped_source_is_moved_forgotten_and_put_back_to_the_byte(rig, kafka
     source.start()
     source.stop()
     before, already = rig.read_raw(source.name), source.count_records()
-    for change in (lambda: move(source, to=6), lambda: rig.plan(lambda: rig.fleet.offsets.forget(source.name))):
+    for change in (lambda: move(source, to=6), lambda: rig.plan(lambda: rig.fleet.offsets.reset(source.name))):
         planned = change()
         assert find_write(planned).route is WriteRoute.TOPIC
         result = rig.apply(planned)
@@ -102,7 +103,7 @@ def test_a_running_sink_is_moved_in_its_group_and_put_back(rig, kafka):
     sink.stop()
     sink.await_members(0)
     already = sink.count_lines()
-    result = rig.apply(move(sink, to="earliest", partitions=[f"{sink.topic}:1"]))
+    result = rig.apply(move(sink, to="earliest", topics=[f"{sink.topic}:1"]))
     assert kafka.read_committed(sink.group) == {(sink.topic, 0): RECORDS, (sink.topic, 1): 0}
     rig.undo(result)
     sink.await_at(RECORDS)
@@ -125,7 +126,7 @@ def test_two_owners_are_imported_and_one_is_copied_to_another(rig, kafka):
     rig.apply(move(sink, to=1))
     source.await_at(1)
     sink.await_at(1)
-    planned = rig.plan(lambda: rig.fleet.offsets.restore(file))
+    planned = rig.plan(lambda: rig.fleet.offsets.import_file(file))
     routes = [step.route for step in planned.steps if step.kind == "write-offsets"]
     assert sorted(routes) == [WriteRoute.GROUP, WriteRoute.TOPIC]
     result = rig.apply(planned)
@@ -145,7 +146,9 @@ def test_a_partition_without_a_record_gets_a_key_as_rest_spells_it(rig, kafka):
     partition = {"filename": str(rig.folder / "another.txt")}
     file = source.write_body({"offsets": [{"partition": partition, "offset": {"position": 12}}]})
     planned = source.plan_move(file)
-    assert any("has no record yet; its key is spelled as Connect's REST API would" in one for one in planned.plan.notes)
+    assert any(
+        "has no record yet; its key gets the encoding of Connect's REST API" in one for one in planned.plan.notes
+    )
     result = rig.apply(planned)
     new = rig.read_raw(source.name)
     ((place, value),) = [(place, value) for place, value in new.items() if place not in before]
@@ -153,7 +156,7 @@ def test_a_partition_without_a_record_gets_a_key_as_rest_spells_it(rig, kafka):
     # REST finds it where it would have put it; a worker that lags has not read that far yet.
     identity = spell_identity(partition)
     wait_for(source.read_told, lambda told: told.get(identity) == {"position": 12}, f"REST to tell {identity}")
-    assert rig.plan(lambda: rig.fleet.offsets.of(source.name)).findings == ()
+    assert rig.plan(lambda: rig.fleet.offsets.get(source.name)).findings == ()
     rig.undo(result)
     assert without_tombstones(rig.read_raw(source.name)) == before
 
@@ -190,12 +193,12 @@ def test_the_command_says_how_it_is_done(rig, kafka):
     source.start()
     already = source.count_records()
     for _ in range(TRIES):
-        code, said = run_cli(rig, "offsets", "move", source.name, "--to", "0", "--yes", "--wait", "0s")
+        code, said = run_cli(rig, "offsets", "move", source.name, "--to", "0", "--yes", "--progress-timeout", "0s")
         if code == 0 or not says_hindered(said):
             break
     assert code == 0, said
-    assert "3.5.2 and take no offsets: they are written in the offsets topic" in said
-    assert f"set 1 offset of connector/connect/{source.name} in its topic, to the byte" in said
+    assert "3.5.2 and can't write offsets through REST: they are written in the offsets topic" in said
+    assert f"set 1 offset of connector/connect/{source.name} in its topic" in said
     wait_for(source.count_records, lambda found: found >= already + RECORDS, "all lines once more")
     code, said = run_cli(rig, "journal", "list", "-o", "json")
     # The newest is the one that no rebalance hindered.

@@ -44,7 +44,7 @@ class RestRig(OffsetRig):
             "SEAMARK_CONFIG": str(self.blind / "seamark.yaml"),
             "XDG_STATE_HOME": str(self.blind / "state"),
             # As always in tests: a request without an answer is settled within seconds.
-            "SEAMARK_CONTEXTS__DEV__IN_FLIGHT": "5s",
+            "SEAMARK_CONTEXTS__DEV__IN_FLIGHT_TIMEOUT": "5s",
         }
 
     def write_context(self, urls):
@@ -82,7 +82,7 @@ class RestRig(OffsetRig):
         return opened
 
     def list_open(self):
-        code, out, err = self.run_seamark("journal", "list", "--open", "-o", "json")
+        code, out, err = self.run_seamark("journal", "list", "--state", "open", "-o", "json")
         assert code == 0, err
         return [row["change"] for row in json.loads(out)["items"]]
 
@@ -184,8 +184,8 @@ def test_the_context_has_only_urls_and_says_what_that_means(rig):
     code, out, err = rig.run_unhindered("offsets", "move", name, "--to", "500", "--dry-run")
     assert code == 0, err
     assert "two workers must agree" in out
-    assert "not to the byte" in out
-    assert "read again" in out
+    assert "not as bytes" in out
+    assert "reprocessed" in out
     # One of two must answer is not enough.
     rig.write_context([rig.endpoint.urls[0], "http://127.0.0.1:9"])
     with seamark.Fleet(open_context(environ=rig.env)) as fleet:
@@ -235,7 +235,7 @@ def test_two_workers_who_differ_are_asked_again_and_then_refused(rig, liar):
     rig.write_context([rig.endpoint.urls[0], url])
     with seamark.Fleet(open_context(environ=rig.env)) as fleet:
         refused = await_error(
-            lambda: fleet.offsets.move(name, to=500), RefusedError, "two workers say different things"
+            lambda: fleet.offsets.move(name, to=500), RefusedError, "two workers returned different offsets"
         )
         assert url in refused.cause
         assert "in.txt" in refused.cause

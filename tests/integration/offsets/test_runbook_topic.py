@@ -99,7 +99,7 @@ def test_data_topic_recreated(pipe):
     assert pipe.read_topic() == numbers(ROWS + 1, rows)
 
     book.run("connectors stop")
-    book.run("offsets move lake --as-of", code=5, names={"2026-11-15T03:09:00Z": moment})
+    book.run("offsets restore lake --at", code=5, names={"2026-11-15T03:09:00Z": moment})
     book.run("offsets move lake --to earliest --dry-run")
     book.run("offsets move lake --to earliest --yes")
     book.run("connectors resume")

@@ -99,8 +99,8 @@ def test_source_rewound(pipe):
     times = {"2026-11-15T03:09:00Z": moment}
     book.run("connectors stop")
     book.run("offsets history")
-    book.run("offsets move", names=times)
-    book.run("offsets move", names=times)
+    book.run("offsets restore", names=times)
+    book.run("offsets restore", names=times)
     book.run("connectors resume")
     pipe.insert(5)
     rows = ROWS + 10

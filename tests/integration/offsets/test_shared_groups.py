@@ -72,11 +72,11 @@ def read_refusal(rig, build):
 
 
 def plan_alone(rig, build):
-    """A plan, or why another sink may be at work: a worker that lags, or a rebalance, does not show its stop yet."""
+    """A plan, or why another sink may be running: a worker that lags, or a rebalance, does not show its stop yet."""
     try:
         return rig.plan(build)
     except RefusedError as error:
-        if "may be at work" not in error.message:
+        if "may be running" not in error.message:
             raise
         return error
 
@@ -90,22 +90,22 @@ def test_what_others_of_the_group_read_is_left_alone(rig, tmp_path):
     offsets, topics = rig.fleet.offsets, shared.topics
 
     # All that the group holds is not lake's alone.
-    for build in (lambda: offsets.forget(lake), lambda: offsets.move(lake, to="earliest")):
+    for build in (lambda: offsets.reset(lake), lambda: offsets.move(lake, to="earliest")):
         refused = read_refusal(rig, build)
-        assert "not its own alone" in refused.message
+        assert "also has offsets of other owners" in refused.message
         assert f"connect/{pond} reads {topics['pond']}" in refused.cause
-        assert f"--partition {topics['lake']};" in refused.hint
+        assert f"--topic {topics['lake']};" in refused.hint
     # Kafka changes nothing while somebody is in the group.
-    refused = read_refusal(rig, lambda: offsets.forget(lake, partitions=[topics["lake"]]))
-    assert "may be at work in group" in refused.message
+    refused = read_refusal(rig, lambda: offsets.reset(lake, topics=[topics["lake"]]))
+    assert "may be running in group" in refused.message
     rig.stop(pond)
 
     planned = wait_for(
-        lambda: plan_alone(rig, lambda: offsets.forget(lake, partitions=[topics["lake"]], wait_seconds=0)),
+        lambda: plan_alone(rig, lambda: offsets.reset(lake, topics=[topics["lake"]], wait_seconds=0)),
         lambda found: not isinstance(found, RefusedError),
         f"every worker to tell that {pond} has stopped",
     )
-    assert f"is also that of connect/{pond}: their offsets stay as they are" in str(planned)
+    assert f"is shared with connect/{pond}: their offsets are not changed" in str(planned)
     result = rig.apply(planned)
     # It runs again, begins at its beginning and comes to its end: twice as many lines. The other's offset stayed.
     wait_for(lambda: count_lines(text), lambda lines: lines >= already + RECORDS, "all records once more")
@@ -132,18 +132,18 @@ def test_a_topic_that_the_sink_does_not_read_is_somebody_elses(rig, tmp_path):
     wait_for(rig.client.read_names, lambda names: pond not in names, f"{pond} to be gone")
     # A worker that lags still tells of the one that was deleted.
     refused = wait_for(
-        lambda: read_refusal(rig, lambda: rig.fleet.offsets.forget(lake)),
+        lambda: read_refusal(rig, lambda: rig.fleet.offsets.reset(lake)),
         lambda found: f"connect/{lake} does not read {shared.topics['pond']}" in found.cause,
         f"every worker to know that {pond} is gone",
     )
-    assert "not its own alone" in refused.message
+    assert "also has offsets of other owners" in refused.message
     planned = wait_for(
-        lambda: plan_alone(rig, lambda: rig.fleet.offsets.forget(lake, partitions=[shared.topics["lake"]])),
+        lambda: plan_alone(rig, lambda: rig.fleet.offsets.reset(lake, topics=[shared.topics["lake"]])),
         lambda found: not isinstance(found, RefusedError),
         f"every worker to know that {pond} is gone",
     )
     rig.apply(planned)
     assert shared.read() == {shared.topics["pond"]: RECORDS}
     # Whoever means the group says so.
-    rig.apply(rig.plan(lambda: rig.fleet.offsets.forget(f"group/{shared.group}")))
+    rig.apply(rig.plan(lambda: rig.fleet.offsets.reset(f"group/{shared.group}")))
     assert shared.read() == {}

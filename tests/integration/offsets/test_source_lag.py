@@ -81,4 +81,4 @@ def test_rows_that_a_source_has_not_read_are_counted_in_its_database(stage, read
 
     found = read_lag(named=False)[f"connect/{name}"]
     assert (found["behind"], found["certainty"]) == (None, "unknown")
-    assert "names no database" in found["reason"]
+    assert "has no database" in found["reason"]

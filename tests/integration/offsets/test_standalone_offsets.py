@@ -91,7 +91,7 @@ def test_a_worker_and_seamark_read_each_others_files(stack, brokers, server, tmp
         connect.await_offsets(first, lambda said: said == [END])
         wait_until(lambda: offsets_file.exists() and store.read([first]).offsets, lambda: "the worker wrote no file")
         with open_standalone(stack, endpoint, tmp_path) as fleet:
-            owned = fleet.offsets.of(f"alone/{first}")
+            owned = fleet.offsets.get(f"alone/{first}")
         assert owned.stores == (f"file {offsets_file}",)
         assert (owned.findings, [found.offset for found in owned.offsets]) == ((), [END])
         assert owned.stored[0].evidence.key == encode_key(first, {"filename": str(file)})
@@ -101,7 +101,7 @@ def test_a_worker_and_seamark_read_each_others_files(stack, brokers, server, tmp
     pair = {"partition": {"filename": str(file)}, "offset": END}
     code, text, said = run_connect_offsets("--export", f"--config={endpoint.worker_config}", "--from-beginning")
     assert (code, json.loads(text)) == (0, {first: [pair]})
-    assert "holds the newest pairs only" in said
+    assert "has only the newest offsets" in said
 
     # A second connector is put into the file before it ever ran: it begins with the second line.
     java_map = read_java_map(offsets_file.read_bytes())

@@ -61,7 +61,7 @@ class Operator:
                 "dev": {
                     "journal": "file",
                     "journal_folder": str(folder / "journal"),
-                    "in_flight": "3s",
+                    "in_flight_timeout": "3s",
                     "policy": {"files": ["/**"], "provider_paths": ["default", f"{stack.folder}/secrets/**"]},
                     "kafka": {"bootstrap.servers": stack.kafka.bootstrap_servers},
                     "connect": {

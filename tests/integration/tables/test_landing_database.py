@@ -98,7 +98,7 @@ def test_whoever_was_taken_over_lands_nothing(build, read):
     (new,) = database.claim([FIRST])
     with pytest.raises(FencedError) as error:
         database.land(LedgerAdvance(old, end=9), write(b"1,\n"), is_strict=True)
-    assert error.value.cause == "another run has taken it"
+    assert error.value.cause == "another run has claimed it"
     database.land(LedgerAdvance(new, end=7), write(b"2,\n"), is_strict=True)
     with pytest.raises(FencedError) as error:
         database.land(LedgerAdvance(new, end=9), write(b"1,\n"), is_strict=True)
@@ -331,7 +331,7 @@ def test_process_that_is_stopped_in_its_transaction_is_ended(build, read, dsn, p
         assert not landed.is_repeat
         zombie.send_signal(signal.SIGCONT)
         assert zombie.wait(30) == 1
-        assert "broke the connection off" in zombie.stderr.read()
+        assert "closed the connection" in zombie.stderr.read()
     finally:
         zombie.kill()
         zombie.wait(30)
@@ -496,7 +496,7 @@ def test_table_that_is_not_there_is_named(dsn, place, build):
     build()
     database = LandingDatabase(dsn, LandingTable(f"{place}.none", ("id",)), owner=f"pipeline/{place}")
     (entry,) = database.claim([FIRST])
-    with pytest.raises(NotFoundError, match="is not as the landing wants it"):
+    with pytest.raises(NotFoundError, match="none does not match the pipeline"):
         database.land(LedgerAdvance(entry, end=9), write(b"1\n"), is_strict=True)
 
 
@@ -504,9 +504,9 @@ def test_ledger_that_is_not_there_is_told_in_our_words(build, dsn, monkeypatch):
     database = build()
     (entry,) = database.claim([FIRST])
     monkeypatch.setattr(database._ledger, "table", "seamark_none")
-    with pytest.raises(NotFoundError, match="seamark_none is not as the landing wants it"):
+    with pytest.raises(NotFoundError, match="table seamark_none does not match the pipeline"):
         database.claim([FIRST])
-    with pytest.raises(NotFoundError, match="seamark_none is not as the landing wants it"):
+    with pytest.raises(NotFoundError, match="table seamark_none does not match the pipeline"):
         database._is_landed(LedgerAdvance(entry, end=9))
 
 
@@ -524,7 +524,7 @@ def test_entry_that_somebody_else_holds_is_waited_for_and_told(build, dsn, place
     (entry,) = database.claim([FIRST])
     with psycopg.connect(dsn) as other:
         other.execute("SELECT 1 FROM seamark_ledger WHERE owner = %s FOR UPDATE", [f"pipeline/{place}"])
-        with pytest.raises(DeadlineError, match="orders-0 was held by another session for 3 s"):
+        with pytest.raises(DeadlineError, match="orders-0 was locked by another session for 3 s"):
             database.move_empty(LedgerAdvance(entry, end=9))
     database.move_empty(LedgerAdvance(entry, end=9))
 
@@ -570,7 +570,7 @@ def test_missing_right_to_stage_rows_is_named(build, dsn, place):
             database.land(LedgerAdvance(entry, end=9), write(b"1,5,false\n"), is_strict=True)
         assert (
             error.value.hint
-            == f"mode: upsert and dead letters need temporary tables: GRANT TEMPORARY ON DATABASE {name}"
+            == f"run GRANT TEMPORARY ON DATABASE {name}: mode: upsert and dead letters need temporary tables"
         )
     finally:
         with psycopg.connect(dsn, autocommit=True) as owner:

@@ -180,7 +180,7 @@ class Meeting:
                 # Other tests land at the same time in the same server; this one's statements name its schema.
                 waiting = connection.execute(
                     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name "
-                    "LIKE 'seamark-land-%%' AND query LIKE %s",
+                    "LIKE 'seamark-pipeline-%%' AND query LIKE %s",
                     [f"%{self.stage.schema}%"],
                 ).fetchone()[0]
             if waiting or other.done():
@@ -295,7 +295,7 @@ def test_record_older_than_forgotten_deletes_is_a_bad_record(dsn, schema):
     assert (landed.rows, landed.dead) == (2, 3)
     assert stage.read() == [(2, 6, "newer"), (4, 21, "c")]
     reasons = {reason for _, reason in stage.read("record_offset, reason", "dead")}
-    assert reasons == {"it is older than the deletes that are remembered (to.tombstones), and its key has no row"}
+    assert reasons == {"the record is older than the tombstones that are kept (to.tombstones), and its key has no row"}
 
 
 def test_delete_stands_where_its_newer_record_is_refused(stage):

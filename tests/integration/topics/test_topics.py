@@ -182,12 +182,12 @@ def wait_until(is_done, what):
 
 def test_a_topic_is_created_looked_at_altered_grown_and_deleted(stack, desk):
     name = desk.name
-    made = desk.create(name, "--replication", "3", "--config", "retention.ms=86400000", partitions=2)
+    made = desk.create(name, "--replication-factor", "3", "--config", "retention.ms=86400000", partitions=2)
     assert f"+ topic/{name}" in made.out
     desk.produce(name, [(b"k", b"value")] * 5, partition=1)
 
     (row,) = json.loads(desk.must("topics", "list", name, "--sizes", "-o", "json").out)["items"]
-    assert (row["partitions"], row["replication"], row["health"], row["records"]) == (2, 3, "WELL", 5)
+    assert (row["partitions"], row["replication"], row["health"], row["records"]) == (2, 3, "HEALTHY", 5)
     assert row["bytes"] > 0
     body = desk.show(name)
     first, second = body["partitions"]
@@ -201,28 +201,28 @@ def test_a_topic_is_created_looked_at_altered_grown_and_deleted(stack, desk):
     configs = dict(pair.split("=") for pair in told.split("Configs: ")[1].split("\n")[0].strip().split(","))
     assert body["changed_configs"] == configs
 
-    desk.must("topics", "alter", name, "--set", "cleanup.policy=compact", "--unset", "retention.ms", "-y")
+    desk.must("topics", "update", name, "--config", "cleanup.policy=compact", "--unset", "retention.ms", "-y")
     desk.await_configs(name, {"cleanup.policy": "compact"})
     assert desk.show(name)["configs"] == {"cleanup.policy": "compact"}
     desk.undo()
     desk.await_configs(name, {"retention.ms": "86400000"})
     assert desk.show(name)["configs"] == {"retention.ms": "86400000"}
 
-    grown = desk.must("topics", "grow", name, "--to", "4", "-y")
-    assert "grow by 2 partitions, for good" in grown.out
+    grown = desk.must("topics", "add-partitions", name, "--total", "4", "-y")
+    assert "add 2 partitions, permanently" in grown.out
     desk.await_topic(name, 4)
     assert [found["partition"] for found in desk.show(name)["partitions"]] == [0, 1, 2, 3]
-    shrunk = desk.run("topics", "grow", name, "--to", "1", "-y")
+    shrunk = desk.run("topics", "add-partitions", name, "--total", "1", "-y")
     assert shrunk.code == 5
-    assert f"seamark copy plan {name} --partitions 4:1" in shrunk.err
+    assert f"seamark copies plan {name} --partitions 4:1" in shrunk.err
 
     unasked = desk.run("topics", "delete", name)
     assert unasked.code == 64
     mistyped = desk.run("topics", "delete", name, typed="yes\n")
     assert (mistyped.code, "not confirmed" in mistyped.err) == (130, True), mistyped.err
     gone = desk.must("topics", "delete", name, typed=f"{name}\n")
-    assert f"Type {name} to go on" in gone.err
-    assert "5 records in 4 partitions, for good" in gone.out
+    assert f"Type {name} to continue" in gone.err
+    assert "5 records in 4 partitions, permanently" in gone.out
     assert "journal undo" not in gone.out
     desk.await_gone(name)
     assert desk.run("topics", "show", name).code == NotFoundError.exit_code
@@ -257,7 +257,7 @@ def test_the_delete_names_the_group_and_keeps_what_it_had_committed(desk):
     assert kept[0]["bounds"] == {"0": [0, 3]}
     refused = desk.run("journal", "undo", change, "--yes")
     assert refused.code == 5
-    assert "records are gone" in refused.err
+    assert "records are deleted" in refused.err
 
 
 def test_a_topic_that_a_running_sink_reads_is_neither_deleted_nor_grown_unsaid(desk):
@@ -275,7 +275,7 @@ def test_a_topic_that_a_running_sink_reads_is_neither_deleted_nor_grown_unsaid(d
     # In a neighbour's rebalance it shows UNASSIGNED for a moment.
     wait_until(is_refused, f"{sink} to be named as the one that reads it")
 
-    planned = desk.must("topics", "grow", name, "--to", "3", "--dry-run").out
+    planned = desk.must("topics", "add-partitions", name, "--total", "3", "--dry-run").out
     assert f"topic/{name} is compacted, so every record has a key" in planned
     assert f"connector/connect/{sink}" in planned.split("is compacted")[1]
 
@@ -300,7 +300,7 @@ def test_topics_of_a_spec_come_before_its_connectors(desk):
     config = {"connector.class": SOURCE, "tasks.max": 1, "file": str(desk.folder / "in.txt"), "topic": name}
 
     def write(partitions, retention):
-        topics = {name: {"partitions": partitions, "replication": 2, "config": {"retention.ms": retention}}}
+        topics = {name: {"partitions": partitions, "replication_factor": 2, "config": {"retention.ms": retention}}}
         body = {"connectors": [{"name": source, "config": config}], "topics": topics}
         (spec / "game.yaml").write_text(json.dumps(body))
 
@@ -322,21 +322,21 @@ def test_topics_of_a_spec_come_before_its_connectors(desk):
 
     write(3, 700000)
     changed = desk.must("apply", "-f", str(spec), "--yes").out
-    assert "grow by 1 partition, for good" in changed
+    assert "add 1 partition, permanently" in changed
     desk.await_topic(name, 3)
     desk.await_configs(name, {"retention.ms": "700000"})
     assert (len(desk.show(name)["partitions"]), desk.show(name)["configs"]) == (3, {"retention.ms": "700000"})
     write(1, 700000)
     refused = desk.run("plan", "-f", str(spec))
     assert refused.code == 5
-    assert f"seamark copy plan {name} --partitions 3:1" in refused.err
+    assert f"seamark copies plan {name} --partitions 3:1" in refused.err
 
 
 def test_health_names_what_readers_lose_and_will_lose(desk):
     """Old records are written with old timestamps; nothing else on these brokers can be aged."""
     name, sink = desk.name, f"{desk.name}-sink"
     now, day = int(time.time() * 1000), 86_400_000
-    desk.create(name, "--config", f"retention.ms={10 * day}", "--replication", "3", partitions=2)
+    desk.create(name, "--config", f"retention.ms={10 * day}", "--replication-factor", "3", partitions=2)
     desk.produce(name, [(None, b"x")] * 6, timestamp=now - 9 * day)
     desk.produce(name, [(None, b"x")] * 4, timestamp=now)
     desk.produce(name, [(None, b"x")] * 5, partition=1, timestamp=now)
@@ -347,7 +347,7 @@ def test_health_names_what_readers_lose_and_will_lose(desk):
     desk.commit(beyond, name, 50)
     # A sink that has read all, and is stopped: nothing was written that tells since when.
     old = f"{name}-old"
-    desk.create(old, "--config", "retention.ms=-1", "--replication", "3", partitions=1)
+    desk.create(old, "--config", "retention.ms=-1", "--replication-factor", "3", partitions=1)
     desk.produce(old, [(None, b"x")] * 2, timestamp=now - 8 * day)
     desk.create_sink(sink, old)
     wait_until(lambda: desk.committed(f"connect-{sink}", old) == 2, "the sink to commit what it has read")
@@ -368,8 +368,8 @@ def test_health_names_what_readers_lose_and_will_lose(desk):
     assert nearly["what"].startswith("4 records that ")
     passed = found["reader-passed", f"group/{lost}"]
     assert (passed["partitions"], passed["what"][:9]) == ([1], "2 records")
-    assert "it committed 50, and the log ends at 10" in found["recreated", f"group/{beyond}"]["what"]
-    assert "nobody can tell since when" in found["offsets-expire", f"connector/connect/{sink}"]["what"]
+    assert "the committed offset is 50, but the log ends at 10" in found["recreated", f"group/{beyond}"]["what"]
+    assert "the time since its last commit is unknown" in found["offsets-expire", f"connector/connect/{sink}"]["what"]
     # One record more, as old as those, and it has not read it: now there is a sign of when it stopped.
     desk.produce(old, [(None, b"x")], timestamp=now - 7 * day)
     again = json.loads(desk.must("topics", "health", old, "-o", "json").out)["items"]
@@ -377,19 +377,19 @@ def test_health_names_what_readers_lose_and_will_lose(desk):
 
 
 def test_a_commit_of_an_epoch_that_is_not_yet_is_found(desk):
-    desk.create(desk.name, "--replication", "3", partitions=1)
+    desk.create(desk.name, "--replication-factor", "3", partitions=1)
     desk.produce(desk.name, [(None, b"x")] * 5)
     group = f"epoch-{desk.name}"
     desk.brokers.alter_group_offsets(group, {(desk.name, 0): Committed(3, leader_epoch=7)})
     (found,) = json.loads(desk.must("topics", "health", desk.name, "-o", "json").out)["items"]
     assert (found["check"], found["reader"]) == ("recreated", f"group/{group}")
-    assert "it committed in epoch 7 of the leader, and that is 0 now" in found["what"]
+    assert "the offset was committed in leader epoch 7, but the leader epoch is 0" in found["what"]
 
 
 def test_health_ends_with_1_where_an_internal_topic_is_wrong(desk):
     offsets, configs = f"{desk.name}-offsets", f"{desk.name}-configs"
-    desk.create(offsets, "--replication", "3", partitions=1)
-    desk.create(configs, "--replication", "3", "--config", "cleanup.policy=compact", partitions=2)
+    desk.create(offsets, "--replication-factor", "3", partitions=1)
+    desk.create(configs, "--replication-factor", "3", "--config", "cleanup.policy=compact", partitions=2)
     file = desk.folder / "seamark.yaml"
     body = json.loads(file.read_text())
     workers = body["contexts"]["dev"]["connect"]["connect"]
@@ -399,19 +399,19 @@ def test_health_ends_with_1_where_an_internal_topic_is_wrong(desk):
     assert ended.code == 1, ended.out
     for words in (
         f"✗ ERROR    cleanup.policy is delete instead of compact  (internal-topic)\n    where: {offsets}\n",
-        f"✗ ERROR    it has 2 partitions  (internal-topic)\n    where: {configs}\n",
-        f"✗ ERROR    there is no such topic  (internal-topic)\n    where: {desk.name}-none\n",
+        f"✗ ERROR    the config topic has 2 partitions  (internal-topic)\n    where: {configs}\n",
+        f"✗ ERROR    the topic does not exist  (internal-topic)\n    where: {desk.name}-none\n",
     ):
         assert words in ended.out
     # What it says to do is what helps.
-    desk.must("topics", "alter", offsets, "--set", "cleanup.policy=compact", "-y")
+    desk.must("topics", "update", offsets, "--config", "cleanup.policy=compact", "-y")
     desk.await_configs(offsets, {"cleanup.policy": "compact"})
     assert desk.must("topics", "health", offsets).code == 0
 
 
 def test_the_example_shows_all_topics_and_deletes_one(desk, capsys):
     with seamark.open() as fleet:
-        assert fleet.apply(fleet.topics.create(desk.name, partitions=1, replication=1)).is_done
+        assert fleet.apply(fleet.topics.create(desk.name, partitions=1, replication_factor=1)).is_done
         desk.await_topic(desk.name, 1)
     desk.produce(desk.name, [(None, b"x")] * 4)
     runpy.run_path(str(EXAMPLE))["main"](desk.name)
@@ -419,11 +419,11 @@ def test_the_example_shows_all_topics_and_deletes_one(desk, capsys):
     assert f"\n{desk.name} 4 " in f"\n{said}"
     assert "\ndone " in said
     with seamark.open() as fleet:
-        wait_until(lambda: desk.name not in [topic.name for topic in fleet.topics.all()], "every broker to forget it")
+        wait_until(lambda: desk.name not in [topic.name for topic in fleet.topics.list()], "every broker to forget it")
 
 
 def test_topics_that_connect_lives_on_are_left_alone(desk):
     for topic in (desk.endpoint.config_topic, "__consumer_offsets"):
         refused = desk.run("topics", "delete", topic, "--yes")
-        assert (refused.code, "left alone" in refused.err) == (5, True), refused.err
+        assert (refused.code, "refusing to modify internal topic" in refused.err) == (5, True), refused.err
     assert call(f"{desk.endpoint.urls[0]}/connectors")[0] == 200

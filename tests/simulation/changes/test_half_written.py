@@ -220,7 +220,7 @@ def test_who_has_no_journal_any_more_is_told_of_the_half():
     change = kill(stage, at=WRITES[2], kind=Kind.KILL)
     # That it is taken over, that it is written again, and then its intent.
     failing = [number for number, call in enumerate(trace_resume(), start=1) if call is Call.APPEND][2]
-    with pytest.raises(JournalError, match="NOT done: set 5 offsets"):
+    with pytest.raises(JournalError, match="not done: set 5 offsets"):
         stage.operator((Fault(failing, Kind.JOURNAL_FAILS),)).recovery.resume(change)
     assert stage.state() == "RUNNING"
 
@@ -275,7 +275,7 @@ def find_append(place):
 def test_a_connector_that_runs_again_says_nothing_about_a_write_without_an_outcome(is_back):
     """The journal fails behind the write, so the connector is started without it, and reads on to where it was."""
     stage = set_stage()
-    with pytest.raises(JournalError, match="done without it: resume connector"):
+    with pytest.raises(JournalError, match="done without the journal: resume connector"):
         stage.apply(LANE, faults=(Fault(find_append(0), Kind.JOURNAL_FAILS),))
     change = stage.change
     assert stage.state() == "RUNNING"
@@ -294,7 +294,7 @@ def test_a_connector_that_runs_again_says_nothing_about_a_write_without_an_outco
     assert outcome == Outcome.UNKNOWN
     assert result.ending is None
     error = next(step.error for step in result.steps if step.number == NUMBER)
-    assert "was started again and reads on" in error.cause
+    assert "was started again and its offsets advance" in error.cause
     assert stage.operator().recovery.abandon(change, force=True).ending is not None
     stage.apply_plan(plan_undo(stage.operator().recovery, change))
     assert values(stage) == [b"old"] * RECORDS
@@ -303,7 +303,7 @@ def test_a_connector_that_runs_again_says_nothing_about_a_write_without_an_outco
 def test_a_write_with_an_outcome_stays_done_if_the_connector_runs_again():
     """The journal fails right behind the outcome: where the connector reads on to is nobody else's change."""
     stage = set_stage()
-    with pytest.raises(JournalError, match="done without it: resume connector"):
+    with pytest.raises(JournalError, match="done without the journal: resume connector"):
         stage.apply(LANE, faults=(Fault(find_append(1), Kind.JOURNAL_FAILS),))
     change = stage.change
     assert dict(stage.outcomes(change))[NUMBER] == Outcome.DONE
@@ -435,7 +435,7 @@ def test_a_connector_that_another_operator_started_meanwhile_makes_the_write_und
     assert result.ending is None
     assert dict(stage.outcomes(change))[NUMBER] == Outcome.UNKNOWN
     error = next(step.error for step in result.steps if step.number == NUMBER)
-    assert "was started again and reads on" in error.cause
+    assert "was started again and its offsets advance" in error.cause
     assert stage.state() == "RUNNING"
 
 
@@ -499,8 +499,8 @@ def test_without_the_journal_a_connector_whose_write_is_unknown_stays_stopped():
     stage, _, error = resume_blind(Fault(last, Kind.JOURNAL_FAILS))
 
     assert stage.state() == "STOPPED"
-    assert "NOT done" in error.message
-    assert f"{RESTORE[0].describe()} (not before the journal has the outcome" in error.message
+    assert "not done" in error.message
+    assert f"{RESTORE[0].describe()} (the outcome of the write of its offsets is unknown" in error.message
     assert f"seamark journal resume {stage.change}" in error.hint
     show_offsets(stage)
     assert stage.operator().recovery.resume(stage.change).is_done
@@ -527,4 +527,4 @@ def test_the_second_look_trusts_offsets_of_a_stopped_connector_only():
 
     assert dict(stage.outcomes(change))[NUMBER] == Outcome.UNKNOWN
     error = next(step.error for step in result.steps if step.number == NUMBER)
-    assert "was started again and reads on" in error.cause
+    assert "was started again and its offsets advance" in error.cause

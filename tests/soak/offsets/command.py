@@ -17,7 +17,7 @@ OPEN_KILL_SECONDS = (0.0, 8.0)
 STOP_SECONDS = (0.5, 6.0)
 # Nobody waits longer for one command than the times of all its steps together; a hang is a violation.
 HANG_SECONDS = 420
-UNKNOWN = "an answer is missing"
+UNKNOWN = "no answer yet"
 
 
 class Command:

@@ -112,7 +112,7 @@ class OffsetLane:
         change = self._find_new(known)
         if change is not None and not change.is_closed:
             self.counts["in mid-change"] += 1
-            if command.code >= 0 and not is_advised(said, "journal resume", "was taken from this"):
+            if command.code >= 0 and not is_advised(said, "journal resume", "was taken over by another"):
                 self._violate(
                     "I2", f"it ended with {command.code}, open, and nobody was told what to type: {said}", change
                 )
@@ -182,7 +182,7 @@ class OffsetLane:
             # The brokers may be down for this command as well; the next resume says the same again.
             self.counts["unlocks without a nonce"] += 1
             return
-        self._run("journal", "unlock", change.id, "--id", nonce, "--force", "--yes")
+        self._run("journal", "unlock", change.id, "--holder", nonce, "--force", "--yes")
         change = self._find(change.id)
         # The look that `unlock` takes may have decided it.
         if not change.is_closed or not find_unknown(change):

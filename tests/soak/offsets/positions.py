@@ -49,13 +49,13 @@ class Positions:
         target = self.rng.choice([place for place in range(self.ends[number] + 1) if place != held])
         file = {name: self.rng.randint(0, self.ends[int(name[-1])]) for name in before} | {spot: target}
         ways = [
-            lambda: (("move", self.owner, "--to", str(target), "--partition", spot), before | {spot: target}),
-            lambda: (("move", self.owner, "--from", str(self.write_export(file))), before | file),
+            lambda: (("move", self.owner, "--to", str(target), "--topic", spot), before | {spot: target}),
+            lambda: (("move", self.owner, "--from-file", str(self.write_export(file))), before | file),
             lambda: (("import", str(self.write_export(file)), self.owner), before | file),
         ]
         if held is not None:
             without = {name: offset for name, offset in before.items() if name != spot}
-            ways.append(lambda: (("forget", self.owner, "--partition", spot), without))
+            ways.append(lambda: (("reset", self.owner, "--topic", spot), without))
         if len(before) == PARTITIONS:
             ways += self._draw_whole(before)
         arguments, wanted = self.rng.choice(ways)()
@@ -64,7 +64,7 @@ class Positions:
     def _draw_whole(self, before):
         """Ways for all partitions at once."""
         least = min(before.values())
-        ways = [lambda: (("forget", self.owner), {})]
+        ways = [lambda: (("reset", self.owner), {})]
         if any(before.values()):
             ways.append(lambda: (("move", self.owner, "--to", "earliest"), dict.fromkeys(before, 0)))
         if least > 0:

@@ -65,13 +65,13 @@ class Source(Owner):
         place = self.build_place(target)
         ways = [
             lambda: (("move", self.owner, "--to", json.dumps(place)), place),
-            lambda: (("move", self.owner, "--from", str(self.write_export({self.key: place}))), place),
+            lambda: (("move", self.owner, "--from-file", str(self.write_export({self.key: place}))), place),
             lambda: (("import", str(self.write_export({self.key: place})), self.owner), place),
         ]
         if held is not None:
             ways += [
-                lambda: (("move", self.owner, "--to", "beginning"), None),
-                lambda: (("forget", self.owner), None),
+                lambda: (("move", self.owner, "--to", "earliest"), None),
+                lambda: (("reset", self.owner), None),
             ]
         return ways
 

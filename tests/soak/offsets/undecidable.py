@@ -11,10 +11,10 @@ import re
 
 from tests.soak.offsets.offset_history import UNKNOWN, WRITES
 
-_ADVICE = re.compile(r"seamark journal unlock (\S+) --id NONCE --force")
-_NONCE = re.compile(r"seamark journal unlock --id (\S+) (\S+)")
+_ADVICE = re.compile(r"seamark journal unlock (\S+) --holder NONCE --force")
+_NONCE = re.compile(r"seamark journal unlock --holder (\S+) (\S+)")
 # The cause of `UndecidableError`, as the journal stores it.
-_CAUSE = "was started again and reads on"
+_CAUSE = "was started again and its offsets advance"
 
 
 def find_advised(said):

@@ -21,7 +21,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from seamark.copies.plan.progress import find_debris
+from seamark.copies.plan.progress import find_aborted
 from seamark.devstack import StackSpec, load_stack, start_stack
 from tests.spark.copies.copy_records import Source, compare, compare_debris, fill
 from tests.spark.copies.copy_stage import WAIT_SECONDS, CopyStage, wait_for
@@ -75,7 +75,7 @@ def check(stage, *, rows):
     progress = stage.read_progress()
     assert progress.is_complete
     source = Source.read(side.read(stage.source), rows=rows)
-    debris = find_debris(progress.records, ends=stage.read_ends(stage.target, stage.shape[1]))
+    debris = find_aborted(progress.records, ends=stage.read_ends(stage.target, stage.shape[1]))
     committed = side.read(stage.target)
     wrong = compare(source, committed, routing=stage.plan.routing)
     found, debris_wrong = compare_debris(debris, committed, side.read(stage.target, committed=False))

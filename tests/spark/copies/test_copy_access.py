@@ -83,7 +83,18 @@ def test_documented_rights_are_enough_and_the_password_shows_nowhere(stack, guar
         kafka._made.append(target)
         grant(guarded, source=source, target=target, control=kafka.control)
         environ = write_context(guarded, tmp_path, jars=stack.spark.jars)
-        plan = ("plan", source, "--partitions", "4:2", "--rule", "crc32", "--to", target, "--out", "plan.json")
+        plan = (
+            "plan",
+            source,
+            "--partitions",
+            "4:2",
+            "--partitioner",
+            "crc32",
+            "--target",
+            target,
+            "--out",
+            "plan.json",
+        )
         copy(plan, environ, tmp_path)
         events = tmp_path / "events"
         events.mkdir()
@@ -132,7 +143,7 @@ def write_context(guarded, folder, *, jars):
 
 def copy(argv, environ, folder):
     done = subprocess.run(
-        [sys.executable, "-m", "seamark.cli", "copy", *argv],
+        [sys.executable, "-m", "seamark.cli", "copies", *argv],
         env=environ,
         cwd=folder,
         capture_output=True,

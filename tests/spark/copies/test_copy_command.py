@@ -41,7 +41,7 @@ class Desk:
 
     def start(self, *argv):
         return subprocess.Popen(
-            [sys.executable, "-m", "seamark.cli", "copy", *argv],
+            [sys.executable, "-m", "seamark.cli", "copies", *argv],
             env=self.environ,
             cwd=self.folder,
             stdout=subprocess.PIPE,
@@ -116,10 +116,10 @@ def test_copy_is_planned_killed_gone_on_with_followed_and_verified(desk, kafka):
     broken_off = desk.status(plan["id"])
     assert broken_off["state"] == "UNFINISHED"
     assert 1 <= broken_off["slices_done"] < len(plan["slices"])
-    assert broken_off["next"] == f"seamark copy run {plan['id']}"
+    assert broken_off["next"] == f"seamark copies run {plan['id']}"
     # Meanwhile the source goes on.
     fill(kafka, source, range(ROWS, ROWS + 3000))
-    out, _ = desk.work("run", plan["id"][:16], "--follow", "--lag", "0")
+    out, _ = desk.work("run", plan["id"][:16], "--follow", "--max-lag", "0")
     assert "✓ COPIED" in out
     compare(kafka.read(source), kafka.read(target))
     # A second run is told that all is done, and starts no Spark: a master that is nowhere does not matter.

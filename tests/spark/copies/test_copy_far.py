@@ -86,7 +86,7 @@ def test_topic_and_its_reader_go_to_another_cluster(open_fleet, kafka, far, spar
     assert copies.status(draft.plan.id, **here).state.value == "COPIED"
 
     target = draft.plan.target.topic
-    found = copies.readers(draft.plan.id, spark=SparkOptions(session=spark), **here)
+    found = copies.consumers(draft.plan.id, spark=SparkOptions(session=spark), **here)
     assert list(found) == [group]
     file = tmp_path / "readers.csv"
     file.write_text(render_view(build_readers_view(found, target), OutputFormat.CSV))
@@ -102,5 +102,5 @@ def test_topic_and_its_reader_go_to_another_cluster(open_fleet, kafka, far, spar
     assert (left - read).total() == 0
     assert (read - left).total() == found[group].replayed_least == found[group].replayed_most
     # Connectors belong to their cluster.
-    with pytest.raises(RefusedError, match="can't be turned over to another cluster"):
+    with pytest.raises(RefusedError, match="can't be switched to another Kafka cluster"):
         copies.cutover(draft.plan.id, **here)

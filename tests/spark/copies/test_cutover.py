@@ -85,7 +85,7 @@ class Yard(Moved):
         wait_for(lambda: len(self.count_bucket()), lambda found: found >= self.written, f"all {self.written} rows")
 
     def count_offsets(self, topic):
-        return sum(bounds.latest for bounds in self.fleet.topics.one(topic).bounds.values())
+        return sum(bounds.latest for bounds in self.fleet.topics.get(topic).bounds.values())
 
     def write_astray(self, topic):
         """Somebody who is no connector writes to a topic."""
@@ -140,7 +140,7 @@ def read_replay(result, group):
     """What the step of a group said that it reads again."""
     (step,) = [one for one in result.steps if one.subject == f"group/{group}" and one.kind == "carry-reader"]
     again = step.note.partition(", ")[2]
-    return 0 if again == "nothing again" else int(again.split()[0])
+    return 0 if again == "no records to reprocess" else int(again.split()[0])
 
 
 def test_sink_moves_to_fewer_partitions_while_a_source_keeps_writing(yard):
@@ -161,24 +161,24 @@ def test_sink_moves_to_fewer_partitions_while_a_source_keeps_writing(yard):
     # The group that was behind goes on behind, and skips nothing.
     assert len(yard.positions(yard.name("report"), target)) == TO
     # New rows come to the new topic alone.
-    ends = yard.fleet.topics.one(yard.topic)
+    ends = yard.fleet.topics.get(yard.topic)
     before = {spot: bounds.latest for spot, bounds in ends.bounds.items()}
     yard.insert_rows(50)
     yard.await_all()
-    assert {spot: bounds.latest for spot, bounds in yard.fleet.topics.one(yard.topic).bounds.items()} == before
+    assert {spot: bounds.latest for spot, bounds in yard.fleet.topics.get(yard.topic).bounds.items()} == before
     # The source has written: there is no way back, and it says so.
     with pytest.raises(RefusedError, match="were written to"):
         yard.fleet.undo(result)
     # What comes to the source now would be gone with it.
     yard.write_astray(yard.topic)
-    with pytest.raises(RefusedError, match="holds 1 offsets that were never copied") as caught:
-        yard.fleet.copies.finish(plan.id)
-    assert caught.value.cause == "behind what was copied: partition 3 has 1"
+    with pytest.raises(RefusedError, match="has 1 offsets that were never copied") as caught:
+        yard.fleet.copies.cleanup(plan.id)
+    assert caught.value.cause == "offsets after the copied ones: partition 3 has 1"
     ended = yard.count_offsets(target)
     outcome = yard.fleet.copies.run(plan.id, options=CopyRunOptions(follow=True, lag=0), spark=yard.spark)
     assert outcome.written == 1
     assert yard.count_offsets(target) > ended
-    yard.apply(yard.fleet.copies.finish(plan.id))
+    yard.apply(yard.fleet.copies.cleanup(plan.id))
     assert yard.topic not in yard.admin.list_topics(timeout=30).topics
 
 
@@ -187,14 +187,14 @@ def test_cutover_is_undone_and_made_again(yard):
     plan = yard.copy()
     before = yard.find_sink(), yard.client.read_connector(yard.source).config
     yard.fleet.copies.use_spark(yard.spark)
-    result = yard.apply(yard.fleet.copies.cutover(plan, CutoverOptions(accept_debris=True)))
+    result = yard.apply(yard.fleet.copies.cutover(plan, CutoverOptions(allow_aborted_records=True)))
     assert yard.find_sink()["topics"] == plan.target.topic
     yard.apply(yard.fleet.undo(result))
     assert (yard.find_sink(), yard.client.read_connector(yard.source).config) == before
     assert yard.positions(yard.name("report"), plan.target.topic) == {}
     yard.insert_rows(MORE)
     yard.await_all()
-    yard.apply(yard.fleet.copies.cutover(plan, CutoverOptions(accept_debris=True)))
+    yard.apply(yard.fleet.copies.cutover(plan, CutoverOptions(allow_aborted_records=True)))
     yard.insert_rows(MORE)
     yard.await_all()
     assert set(yard.count_bucket()) == set(range(1, yard.written + 1))
@@ -219,7 +219,7 @@ def test_topic_keeps_its_name_in_place(yard):
     with Writing(yard):
         plan = yard.copy(to=f"{yard.topic}-tmp")
         yard.fleet.copies.use_spark(yard.spark)
-        result = yard.apply(yard.fleet.copies.cutover(plan, CutoverOptions(in_place=True, accept_debris=True)))
+        result = yard.apply(yard.fleet.copies.cutover(plan, CutoverOptions(in_place=True, allow_aborted_records=True)))
         wait_for(lambda: yard.written, lambda found: found > ROWS + MORE, "rows behind the cut-over")
     yard.await_all()
     assert yard.find_sink()["topics"] == yard.topic
@@ -227,6 +227,6 @@ def test_topic_keeps_its_name_in_place(yard):
     counted = yard.count_bucket()
     assert set(counted) == set(range(1, yard.written + 1))
     assert sum(count - 1 for count in counted.values()) == read_replay(result, f"connect-{yard.sink}")
-    yard.apply(yard.fleet.copies.finish(plan.id))
+    yard.apply(yard.fleet.copies.cleanup(plan.id))
     assert plan.target.topic not in yard.admin.list_topics(timeout=30).topics
     assert yard.topic in yard.admin.list_topics(timeout=30).topics

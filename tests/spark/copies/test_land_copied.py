@@ -116,7 +116,7 @@ def read_replay(result, owner, kind="carry-reader"):
     """What the step of a landing said that it lands again."""
     (step,) = [one for one in result.steps if one.subject == owner and one.kind == kind]
     again = step.note.partition(", ")[2]
-    return 0 if again == "nothing again" else int(again.split()[0])
+    return 0 if again == "no records to reprocess" else int(again.split()[0])
 
 
 def test_landings_go_on_with_fewer_partitions(yard):
@@ -127,11 +127,10 @@ def test_landings_go_on_with_fewer_partitions(yard):
     planned = yard.fleet.copies.cutover(plan.id, CutoverOptions(level="full"))
     name = yard.append.name
     assert any(
-        f"the landing {name} reads {yard.topic} by its file: set from.topic to {yard.target}" in note
-        for note in planned.plan.notes
+        f"pipeline {name} reads {yard.topic}: set from.topic to {yard.target}" in note for note in planned.plan.notes
     )
     with pytest.raises(RefusedError, match="is still needed"):
-        yard.fleet.copies.finish(plan.id)
+        yard.fleet.copies.cleanup(plan.id)
     result = yard.fleet.apply(planned)
     assert result.is_done, [step.error for step in result.steps if step.error]
     again = read_replay(result, yard.append.build().owner)
@@ -147,7 +146,7 @@ def test_landings_go_on_with_fewer_partitions(yard):
     yard.land(yard.upsert)
     assert yard.count() == (TOTAL + again + 100, TOTAL + 100)
     assert yard.read_upserted() == newest(TOTAL + 100)
-    assert yard.fleet.apply(yard.fleet.copies.finish(plan.id)).is_done
+    assert yard.fleet.apply(yard.fleet.copies.cleanup(plan.id)).is_done
 
 
 def test_run_that_is_under_way_is_shut_out_and_the_way_back_leads_to_where_it_stood(yard):
@@ -207,4 +206,4 @@ def test_topic_keeps_its_name_and_the_landings_their_files(yard):
     yard.land(yard.upsert)
     assert yard.count() == (TOTAL + again, TOTAL)
     assert yard.read_upserted() == newest(TOTAL)
-    assert yard.fleet.apply(yard.fleet.copies.finish(plan.id)).is_done
+    assert yard.fleet.apply(yard.fleet.copies.cleanup(plan.id)).is_done

@@ -127,16 +127,16 @@ def test_lost_record(spark, copy):
 def test_doubled_record(spark, copy):
     place, victim, records = plant(copy, lambda one: [one, one])
     report = copy.verify(spark, records=records)
-    assert told(report) == [(Kind.DOUBLED, copy.origin(victim), Coordinates(PARTITION, place + 1))]
-    assert report.counts == ((Kind.DOUBLED, 1), (Kind.MOVED, len(records[PARTITION]) - place - 2))
+    assert told(report) == [(Kind.DUPLICATED, copy.origin(victim), Coordinates(PARTITION, place + 1))]
+    assert report.counts == ((Kind.DUPLICATED, 1), (Kind.MOVED, len(records[PARTITION]) - place - 2))
 
 
 def test_doubled_record_behind_all_others(spark, copy):
     held = copy.records[PARTITION]
     victim = held[copy.pick()]
     report = copy.verify(spark, records={**copy.records, PARTITION: [*held, victim]})
-    assert report.counts == ((Kind.DOUBLED, 1),)
-    assert told(report) == [(Kind.DOUBLED, copy.origin(victim), Coordinates(PARTITION, len(held)))]
+    assert report.counts == ((Kind.DUPLICATED, 1),)
+    assert told(report) == [(Kind.DUPLICATED, copy.origin(victim), Coordinates(PARTITION, len(held)))]
 
 
 def test_reordered_records(spark, copy):
@@ -201,5 +201,5 @@ def test_examples_are_few_and_counts_are_whole(spark, copy):
 
 def test_topic_that_is_gone_is_an_error(spark, copy):
     plan = replace(copy.plan, source=replace(copy.plan.source, topic="no-such-topic"))
-    with pytest.raises(NotFoundError, match="the source of the copy, the topic no-such-topic, is not there"):
+    with pytest.raises(NotFoundError, match="source topic no-such-topic of the copy does not exist"):
         verify_copy(spark, plan, build_ends(copy.kafka), level=Level.QUICK, progress=copy.progress)

@@ -70,7 +70,7 @@ def test_bytes_are_counted_after_a_batch_was_too_large(monkeypatch):
     session = Session()
     limit = open_limit(monkeypatch, session, 100)
     with pytest.raises(PySparkException, match="at 7"):
-        read_held(limit, session, "the record at 7 does not lie where its key belongs")
+        read_held(limit, session, "misplaced record at 7: its key belongs to target partition 1")
     too_large = "org.apache.arrow.memory.OutOfMemoryException: Unable to allocate buffer"
     assert read_held(limit, session, too_large) == ["2147483647", "67108864b"]
     assert read_held(limit, session) == ["67108864b"]

@@ -53,7 +53,7 @@ def test_batch_of_another_run_is_refused_and_continues_where_that_is_accepted(ka
     last = batches(checkpoint)[-1]
     forget(checkpoint, "commits", last)
     # Other tasks than before: rows of one that is done are in others now.
-    with pytest.raises(Exception, match=rf"batch {last} of the stream was begun by another run") as error:
+    with pytest.raises(Exception, match=rf"batch {last} of the stream was started by another run") as error:
         run(kafka, read().coalesce(1), target, checkpoint)
     assert f'option("repeat.batch", "{last}")' in str(error.value)
     assert kafka.count(target, committed=False) == numbers(ROWS)

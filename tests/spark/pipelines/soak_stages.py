@@ -47,7 +47,7 @@ STOP_SECONDS = 25
 WAIT_IN_TRANSACTION = 0.3
 # A batch of a lake is one commit, and a second driver takes a while to begin: without this the first would be through.
 WAIT_BEFORE_COMMIT = 1.5
-_SESSIONS = "FROM pg_stat_activity WHERE application_name LIKE 'seamark-land-%%' AND xact_start IS NOT NULL"
+_SESSIONS = "FROM pg_stat_activity WHERE application_name LIKE 'seamark-pipeline-%%' AND xact_start IS NOT NULL"
 _BOTH = ("kill_executor", "kill_driver", "start_twice", "move_offsets", "delete_checkpoint", "cut_commit")
 
 

@@ -138,11 +138,11 @@ def test_what_can_not_be_a_row_is_kept_with_its_reason(spark, open_stage):
             (row["seamark_dead_letter"] for row in table if row["number"] is None), key=lambda one: one["offset"]
         )
         assert [(one["offset"], one["reason"]) for one in dead] == [
-            (50, "its value is not JSON of these columns"),
-            (51, "its value is not JSON of these columns"),
-            (52, "it has no value"),
-            (53, "its value is not JSON of these columns"),
-            (54, "its at is no timestamp of the years 1 to 9999"),
+            (50, "the value is not valid JSON for the columns"),
+            (51, "the value is not valid JSON for the columns"),
+            (52, "the value is null"),
+            (53, "the value is not valid JSON for the columns"),
+            (54, "invalid timestamp in column at: expected years 1 to 9999"),
         ]
         assert dead[0]["value"] == b"{"
         assert (seen[0].rows, seen[0].dead) == (100, 5)
@@ -151,7 +151,7 @@ def test_what_can_not_be_a_row_is_kept_with_its_reason(spark, open_stage):
 def test_bad_record_stops_the_landing_and_commits_nothing(spark, open_stage):
     with open_stage(partitions=1) as stage:
         stage.produce([*rows(0, 50), b"{"])
-        with pytest.raises(Exception, match=rf"the record {stage.topic}-0@50 can't be a row of raw/events"):
+        with pytest.raises(Exception, match=rf"record {stage.topic}-0@50 can't be a row of raw/events"):
             stage.run(spark)
         assert stage.read("number") == []
         assert stage.read_ledger() == {0: 0}
@@ -172,7 +172,7 @@ def test_range_with_too_many_bad_records_stops_the_run_at_its_first_attempt(spar
         stage.produce([b"{"] * 1001)
         with pytest.raises(RejectedError) as error:
             stage.run(spark, stage.build(dead_letters=DeadLetters()))
-        assert error.value.cause.endswith("of 1,001 records: its value is not JSON of these columns")
+        assert error.value.cause.endswith("of 1,001 records: the value is not valid JSON for the columns")
         assert stage.read_ledger() == {0: 0}
 
 
@@ -185,7 +185,7 @@ def test_keys_of_the_lake_are_in_no_event_and_no_failure(spark, open_stage, stac
         with pytest.raises(Exception, match="can't be a row of raw/events") as error:
             stage.run(spark)
     events = [file.read_text(encoding="utf-8", errors="replace") for file in folder.iterdir()]
-    assert any("seamark.lake" in text for text in events)
+    assert any("seamark.pipeline.delta" in text for text in events)
     assert not [text for text in [*events, str(error.value)] if secret in text]
 
 

@@ -95,7 +95,7 @@ def test_what_is_of_no_known_year_is_a_dead_letter(spark, tmp_path, kind, values
     wanted = {number: value for number, value in enumerate(values.values()) if value is not None}
     assert rows == wanted
     dead = {one["offset"]: one["reason"] for row in found if (one := row["seamark_dead_letter"])}
-    reason = f"its at is no {kind} of the years 1 to 9999"
+    reason = f"invalid {kind} in column at: expected years 1 to 9999"
     assert dead == {number: reason for number, value in enumerate(values.values()) if value is None}
     assert landed.dead == len(dead)
     dates = {row["event_date"] for row in found if row["place"] is not None}
@@ -105,7 +105,7 @@ def test_what_is_of_no_known_year_is_a_dead_letter(spark, tmp_path, kind, values
 @pytest.mark.parametrize("value", [1_794_823_200_123_456, 9_223_372_036_854_776])
 def test_moment_of_no_known_year_stops_a_landing_that_may_not_go_on(spark, tmp_path, value):
     landing = build((LandColumn("at", "timestamp"),), dead_letters=None, date_from="at")
-    with pytest.raises(Exception, match="the record events-0@1 can't be a row of events"):
+    with pytest.raises(Exception, match="record events-0@1 can't be a row of events"):
         land(build_records(spark.newSession(), [0, value]), landing, tmp_path)
 
 
@@ -128,5 +128,8 @@ def test_kafkas_own_moment_of_a_far_year_is_a_dead_letter(spark, tmp_path):
     landing = build((LandColumn("sent", "timestamp", "kafka.timestamp"),), date_from="sent")
     _, (row,) = land(records, landing, tmp_path)
     letter = row["seamark_dead_letter"]
-    assert (letter["reason"], letter["timestamp"]) == ("its sent is no timestamp of the years 1 to 9999", None)
+    assert (letter["reason"], letter["timestamp"]) == (
+        "invalid timestamp in column sent: expected years 1 to 9999",
+        None,
+    )
     assert [path.parent.name for path in Path(tmp_path).rglob("part-*")] == ["event_date=__HIVE_DEFAULT_PARTITION__"]

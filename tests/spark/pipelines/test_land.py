@@ -127,11 +127,11 @@ def test_what_can_not_be_a_row_is_kept_in_the_same_transaction(spark, open_stage
         dead = stage.read("SELECT record_offset, reason, record_value FROM {table}_dead ORDER BY 1")
         assert [place for place, _, _ in dead] == list(range(50, 60))
         assert [reason for _, reason, _ in dead] == [
-            *["its value is not JSON of these columns"] * 6,
-            "it has no value",
+            *["the value is not valid JSON for the columns"] * 6,
+            "the value is null",
             'words: invalid byte sequence for encoding "UTF8": 0x00',
             "words: value too long for type character varying(8)",
-            "its value is not JSON of these columns",
+            "the value is not valid JSON for the columns",
         ]
         assert dead[0][2] == b"{"
         assert dead[8][2] == b'{"words": "123456789"}'
@@ -143,7 +143,7 @@ def test_bad_record_stops_the_landing_and_leaves_nothing_of_its_range(spark, ope
     with open_stage(partitions=1, table="part int, place bigint, number bigint, words varchar(8)") as stage:
         # Spark hands ten thousand at a time over, and all of them are one COPY.
         stage.produce([*rows(0, 12_000), bad, *rows(12_000, 25_000)])
-        with pytest.raises(Exception, match=rf"the record {stage.topic}-0@12000 can't be a row of {stage.name}"):
+        with pytest.raises(Exception, match=rf"record {stage.topic}-0@12000 can't be a row of {stage.name}"):
             stage.run(spark)
         assert stage.read("SELECT count(*) FROM {table}") == [(0,)]
         assert stage.read_ledger() == {0: 0}
@@ -153,7 +153,7 @@ def test_record_is_named_though_texts_before_it_have_lines(spark, open_stage):
     with open_stage(partitions=1, table="part int, place bigint, number bigint, words varchar(8)") as stage:
         lines = [{"number": number, "words": "\r\n"[: number % 3] + "\n"} for number in range(300)]
         stage.produce([*lines, {"number": 1, "words": "a\n23456789"}, *lines])
-        with pytest.raises(Exception, match=rf"the record {stage.topic}-0@300 can't be a row of {stage.name}"):
+        with pytest.raises(Exception, match=rf"record {stage.topic}-0@300 can't be a row of {stage.name}"):
             stage.run(spark)
         assert stage.read("SELECT count(*) FROM {table}") == [(0,)]
 
@@ -164,7 +164,9 @@ def test_bad_records_of_small_ranges_are_counted_together(spark, open_stage):
         with pytest.raises(RejectedError) as error:
             stage.run(spark, stage.build(dead_letters=stage.letters))
         assert error.value.message.startswith(f"1,200 of 1,200 records of {stage.topic} can't be rows of {stage.name}")
-        assert error.value.cause == "the most common reason, of 1,200 records: its value is not JSON of these columns"
+        assert (
+            error.value.cause == "the most common reason, of 1,200 records: the value is not valid JSON for the columns"
+        )
         # Each range was within its limit, and had its own transaction.
         assert stage.read("SELECT count(*) FROM {table}_dead") == [(1200,)]
         assert stage.read_ledger() == stage.read_ends()
@@ -176,7 +178,7 @@ def test_record_that_may_not_replace_a_row_is_kept_or_named(spark, open_stage):
         upsert = {"mode": Mode.UPSERT, "key": ("number",)}
         told = [(1, "a"), (2, "no"), (1, "b"), (1, "no"), (3, "c")]
         stage.produce([{"number": number, "words": words} for number, words in told])
-        with pytest.raises(Exception, match=rf"the record {stage.topic}-0@[13] can't be a row of {stage.name}"):
+        with pytest.raises(Exception, match=rf"record {stage.topic}-0@[13] can't be a row of {stage.name}"):
             stage.run(spark, stage.build(columns, **upsert))
         assert (stage.read("SELECT count(*) FROM {table}"), stage.read_ledger()) == ([(0,)], {0: 0})
         seen = []
@@ -209,10 +211,10 @@ def test_what_is_not_utf8_is_no_row(spark):
         b'{"words": "a", "other": "\xff"}',
         b'{"words": null}',
     ]
-    bad = "its value is not UTF-8"
+    bad = "the value is not valid UTF-8"
     assert read_reasons(spark, [(b"\xff", one) for one in values], words) == [bad, bad, bad, None, None, None, None]
     keys = [b"\xff", b"a\xc3", "\u00e9\ufffd".encode(), None, b""]
-    wrong = "its key is not UTF-8"
+    wrong = "the key is not valid UTF-8"
     found = read_reasons(spark, [(key, b'{"words": "a"}') for key in keys], whose, words)
     assert found == [wrong, wrong, None, None, None]
     # Nobody asks what the value is.
@@ -224,7 +226,7 @@ def test_what_is_not_utf8_is_no_row(spark):
 
 def test_white_space_before_json_is_json(spark):
     values = [b'\n{"words": "a"}', b'\r\n\t {"words": "a"}\n', b"\n[1]", b"\v{}"]
-    bad = "its value is not JSON of these columns"
+    bad = "the value is not valid JSON for the columns"
     found = read_reasons(spark, [(None, value) for value in values], LandColumn("words", "text"))
     assert found == [None, None, bad, bad]
 
@@ -302,7 +304,7 @@ def test_second_run_takes_over_and_the_first_stops(spark, open_stage):
 
         with pytest.raises(FencedError) as error:
             stage.run(spark, records=900, on_batch=take_over)
-        assert error.value.cause == "another run has taken it"
+        assert error.value.cause == "another run has claimed it"
         assert stage.read("SELECT count(*), count(DISTINCT number) FROM {table}") == [(3000, 3000)]
         assert stage.read_ledger() == stage.read_ends()
 
@@ -345,7 +347,7 @@ def test_topic_that_is_made_anew_between_two_batches_is_not_taken_for_the_former
             stage.produce(rows(200, 350))
             thread.join(WAIT_SECONDS)
         assert [type(error) for error in failures] == [RefusedError]
-        assert "was deleted and made anew" in str(failures[0])
+        assert "was recreated" in str(failures[0])
         assert stage.read("SELECT count(*), max(number) FROM {table}") == [(100, 99)]
         stage.run(spark)
         assert stage.read("SELECT count(*), count(DISTINCT number) FROM {table}") == [(250, 250)]
@@ -385,7 +387,7 @@ def test_gap_and_a_topic_made_anew_are_refused(spark, open_stage, kafka):
         stage.run(spark)
         stage.produce(rows(100, 200))
         kafka.delete_records(stage.topic, {0: 150})
-        with pytest.raises(RefusedError, match=r"begins at 150, and pipeline/.* is at 100"):
+        with pytest.raises(RefusedError, match=r"starts at offset 150, and pipeline/.* is at 100"):
             stage.run(spark)
         kafka.make_anew(stage.topic, partitions=1)
         stage.produce(rows(200, 250))

@@ -53,7 +53,7 @@ def plan_back(fleet, stage):
     planned = fleet.offsets.move(stage.owner, back="1h")
     ended_ms = int(time.time() * 1000)
     (effect,) = planned.effects
-    words, _, rest = effect.words.partition(" records read again, ")
+    words, _, rest = effect.words.partition(" records reprocessed, ")
     again = int(words.rpartition(" ")[2].replace(",", ""))
     assert rest == "0 records skipped"
     # The moment is that of the plan, and a record may have become an hour old while it was made.
@@ -103,12 +103,12 @@ def test_hour_is_landed_again_as_the_preview_said(spark, fleet, stage):
     # move, so there is nothing left to do.
     undo = fleet.undo(done)
     assert undo.is_empty
-    assert undo.plan.notes == (f"{stage.owner} stands there already and is left alone",)
+    assert undo.plan.notes == (f"{stage.owner} is already in its previous state and is not changed",)
     assert stage.read_ledger() == ends
     # Where it has landed more since, it stands where nobody left it: to set it back would land that again.
     produce_keyed(stage.kafka, stage.topic, range(RECORDS, RECORDS + 30), partitions=3, keys=KEYS, begin_ms=0)
     stage.run(spark, stage.landing)
-    with pytest.raises(StalePlanError, match="the world has moved"):
+    with pytest.raises(StalePlanError, match="the plan is out of date"):
         fleet.undo(done)
     assert stage.read_ledger() == stage.read_ends()
 
@@ -119,7 +119,7 @@ def test_hour_is_moved_and_undone_from_the_command_line(spark, fleet, stage):
     ends = stage.read_ledger()
     code, out, err = run("offsets", "move", stage.owner, "--back", "1h", "--yes")
     assert code == 0, out + err
-    assert "records read again" in out + err
+    assert "records reprocessed" in out + err
     assert stage.read_ledger() != ends
     code, out, err = run("journal", "undo", fleet.journal.list(limit=1)[0].change, "--yes")
     assert code == 0, out + err

@@ -1,4 +1,4 @@
-"""What `seamark land submit` prints, run as it is: driver and executors have a bare Python, and records become rows."""
+"""What `seamark pipelines submit` prints, run as it is: bare Pythons, and records become rows."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def desk(stack, kafka, tmp_path):
 
 def submit(desk, pack, folder, *argv):
     """What is printed for the landing."""
-    command = [sys.executable, "-m", "seamark.cli", "land", "submit", desk.name, "-f", "pipelines.yaml"]
+    command = [sys.executable, "-m", "seamark.cli", "pipelines", "submit", desk.name, "-f", "pipelines.yaml"]
     confs = [word for key, value in CONF.items() for word in ("--conf", f"{key}={value}")]
     done = subprocess.run(
         [*command, "--pack", str(Path(pack["archive"]).parent), *confs, *argv],

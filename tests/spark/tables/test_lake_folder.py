@@ -67,7 +67,7 @@ def test_of_two_that_write_files_together_one_is_told_in_our_words_and_no_row_is
     for number in range(4):
         table = land(lake, [number])
     do_before(monkeypatch, TableOptimizer, "compact", act=lambda: compact_files(open_table(lake)))
-    with pytest.raises(StalePlanError, match="was changed by somebody else meanwhile"):
+    with pytest.raises(StalePlanError, match="another process changed"):
         compact_files(table)
     assert [part.files for part in list_files(table)] == [1]
     assert read_ids(lake) == [0, 1, 2, 3]
@@ -108,5 +108,5 @@ def test_lake_is_a_folder_from_its_root_or_a_bucket():
     for url in ("/", "file:/x", "s3://bucket", "s3a://bucket/"):
         assert TableLocation(url).is_s3 == url.startswith("s3")
     for url in ("//host/x", "file://host/x", "s3://bucket/x?y", "s3://bucket/x#y", "s3:///x", ""):
-        with pytest.raises(ConfigurationError, match="a lake can't be at"):
+        with pytest.raises(ConfigurationError, match="invalid url"):
             TableLocation(url)

@@ -49,8 +49,8 @@ def test_table_with_more_columns_fits(lake, table):
 @pytest.mark.parametrize(
     ("changes", "difference"),
     [
-        ({"columns": (LandColumn("c0", "bigint"), *COLUMNS[1:])}, "its c0 is string, and the landing has bigint"),
-        ({"date_from": "", "columns": COLUMNS[:1]}, "it is parted by event_date, and the landing has no to.date"),
+        ({"columns": (LandColumn("c0", "bigint"), *COLUMNS[1:])}, "column c0 is string, and the pipeline has bigint"),
+        ({"date_from": "", "columns": COLUMNS[:1]}, "it is partitioned by event_date, and the pipeline has no to.date"),
     ],
 )
 def test_changed_landing_is_refused_and_nothing_is_added(lake, table, changes, difference):
@@ -66,6 +66,6 @@ def test_changed_landing_is_refused_and_nothing_is_added(lake, table, changes, d
 
 def test_run_does_not_begin_where_a_column_is_missing(lake, table):
     make_fit(table, replace(LANDING, columns=COLUMNS[:1]))
-    with pytest.raises(RefusedError, match="is not ready for orders") as error:
+    with pytest.raises(RefusedError, match="does not match pipeline orders") as error:
         LakeTarget(LANDING, lake).prepare(None)
     assert "ADD COLUMN c1" in error.value.cause

@@ -80,7 +80,7 @@ def test_rows_and_offsets_come_together_or_not_at_all(lake, make):
     seen = second.read_position()
     assert (seen.commit, seen.entries) == (None, {})
     first.commit(write(lake, [1, 2]), [FIRST], seen=first.read_position())
-    with pytest.raises(FencedError, match="is no longer where this run has begun"):
+    with pytest.raises(FencedError, match="changed during the batch"):
         second.commit(write(lake, [3]), [replace(FIRST, next_offset=11)], seen=seen)
     assert read_ids(lake) == [1, 2]
     assert read_places(make()) == {("t1", 0): 10}
@@ -175,9 +175,9 @@ def test_offsets_outlive_a_checkpoint_of_the_log_and_are_missed_when_it_is_clean
     for number in range(found.commit + 1):
         Path(lake.path, "orders", "_delta_log", f"{number:020}.json").unlink()
     lost = LakeTable(lake.below("orders"), owner=OWNER)
-    with pytest.raises(RefusedError, match="are gone from the table's log") as error:
+    with pytest.raises(RefusedError, match="the log of the table no longer has the offsets") as error:
         lost.read_position()
-    assert error.value.hint.endswith("seamark offsets copy group/seamark-land-orders pipeline/orders")
+    assert error.value.hint.endswith("seamark offsets copy group/seamark-pipeline-orders pipeline/orders")
     # Who sets them anew finds none, and may.
     assert lost.read() == {}
     lost.place([replace(FIRST, next_offset=7)])
@@ -276,7 +276,7 @@ def test_lake_knows_its_landings(lake, make):
     assert list_owners(lake) == [OWNER]
     make().place([FIRST])
     assert read_places(open_landing(lake, OWNER)) == {("t1", 0): 10}
-    with pytest.raises(RefusedError, match="has its offsets in the table orders"):
+    with pytest.raises(RefusedError, match="has its offsets in table orders"):
         enter_landing(lake, OWNER, table="other")
     make().place([], gone=[FIRST])
     enter_landing(lake, OWNER, table="other")
@@ -285,7 +285,7 @@ def test_lake_knows_its_landings(lake, make):
 
 def test_what_is_no_lake_is_refused():
     for url in ("lake", "gs://bucket/x", "s3://", "file://host/x"):
-        with pytest.raises(ConfigurationError, match="a lake can't be at"):
+        with pytest.raises(ConfigurationError, match="invalid url"):
             TableLocation(url)
     place = TableLocation("s3a://bucket/x/", access_key="ak", secret_key="hidden")
     assert (place.path, place.below("t").table_url) == ("bucket/x", "s3://bucket/x/t")

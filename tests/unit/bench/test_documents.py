@@ -9,10 +9,14 @@ import pytest
 from ruamel.yaml import YAML
 
 from bench.harness.record import ROOT
+from tools.words.__main__ import FOLDER
+from tools.words.hits import find_hits, read_words
+from tools.words.texts import Text, TextKind
 
 DECISIONS = ROOT / "docs" / "decisions"
 RECORDS = sorted(path for path in DECISIONS.glob("*.md") if path.name != "README.md")
 PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "docs" / "README.md", DECISIONS / "README.md", *RECORDS]
+WORDS = read_words(FOLDER / "words.yml")
 HEADINGS = ["Situation", "Decision", "Why", "Rejected", "Consequences"]
 
 
@@ -35,9 +39,28 @@ def test_records_are_numbered_without_a_gap() -> None:
 def test_record_has_the_form(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith(f"# {path.name[:4]} ")
-    assert re.match(r"Status: (accepted|replaced by \d{4}), \d{4}-\d\d-\d\d\b", lines[2])
     assert [line.removeprefix("## ") for line in lines if line.startswith("## ")] == HEADINGS
     assert 20 <= len(lines) <= 40
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_record_has_one_status_of_the_fixed_set(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert [number for number, line in enumerate(lines) if line.startswith("Status:")] == [2]
+    found = re.match(r"Status: (?:proposed|accepted|superseded by (\d{4})), \d{4}-\d\d-\d\d\.", lines[2])
+    assert found, lines[2]
+    if found[1]:
+        (newer,) = DECISIONS.glob(f"{found[1]}-*.md")
+        assert f"[{path.name[:4]}]({path.name})" in newer.read_text(encoding="utf-8").partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_record_has_a_title_and_a_file_name_without_words_to_avoid(path: Path) -> None:
+    title = path.read_text(encoding="utf-8").splitlines()[0].partition(" ")[2]
+    texts = [Text(path.name, 1, TextKind.DOCS, title), Text(path.name, 0, TextKind.DOCS, path.stem.replace("-", " "))]
+    assert list(find_hits(texts, WORDS)) == []
+    # The title is the choice: it begins with a verb, not with the thing that was decided about.
+    assert re.match(r"\d{4} (?!A |An |The |What |How |All |One )[A-Z]", title)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)

@@ -37,7 +37,7 @@ def cut_over_again(env: CopyEnvironment) -> None:
     """Undo the undo of a cutover: possible where no group had offsets in the target."""
     env.brokers.groups.clear()
     del env.game.configs["lake"]
-    env.run("copy", "cutover", env.copy(), "--accept-debris", "--yes")
+    env.run("copies", "cutover", env.copy(), "--allow-aborted-records", "--yes")
     env.undo()
     env.undo()
 
@@ -52,7 +52,7 @@ def return_config(env: SkipEnvironment) -> None:
 # Kinds of which no recorded scenario makes a plan.
 OWN = {
     "create-with-offsets": Scenario("create-with-offsets", create_with_offsets, Environment),
-    "cut-over-again": Scenario("cut-over-again", cut_over_again, CopyEnvironment),
+    "cutover-again": Scenario("cutover-again", cut_over_again, CopyEnvironment),
     "return-config": Scenario("return-config", return_config, SkipEnvironment),
 }
 # The scenarios that make plans of each other kind: together they have every kind of step.
@@ -68,7 +68,7 @@ RECORDED = {
     "create-connector": ("connectors-create", "connectors-create-stopped"),
     "create-topic": ("topics-create",),
     "cut-back": ("copy-cutover",),
-    "cut-over": ("copy-cutover", "copy-cutover-in-place", "copy-cutover-pipeline"),
+    "cutover": ("copy-cutover", "copy-cutover-in-place", "copy-cutover-pipeline"),
     "delete-connector": ("connectors-delete",),
     "delete-group": ("groups-delete",),
     "delete-new-topic": ("topics-create",),

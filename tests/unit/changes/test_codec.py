@@ -412,7 +412,7 @@ class TestTypes:
             ("raw", [1], "expected base64, found an array"),
             ("anything", {"a": {1}}, "expected a JSON value, found set"),
             ("anything", {1: "a"}, "expected names of type string"),
-            ("own", {}, "expected what Plain writes, found an object"),
+            ("own", {}, "expected the JSON form of Plain, found an object"),
             ("doubled", "a", "expected its own JSON form, found a string"),
             ("derived", 3, "unknown field"),
         ],

@@ -235,7 +235,7 @@ class TestOtherPeople:
         result = stage.apply(GUARDED, faults=(fault,))
 
         assert result.steps[1].outcome is Outcome.DID_NOT_HAPPEN
-        assert "somebody else" in result.steps[1].error.message
+        assert "another process changed" in result.steps[1].error.message
         assert stage.config()["version"].startswith("foreign")
         assert stage.state() == "RUNNING"
 
@@ -301,7 +301,7 @@ class TestWithoutJournal:
 
         assert stage.state() == "RUNNING"
         assert [record.number for record in stage.spooled] == [2]
-        assert "done without it: resume connector/sim/orders" in caught.value.message
+        assert "done without the journal: resume connector/sim/orders" in caught.value.message
         assert f"seamark journal resume {stage.change}" in caught.value.hint
         assert caught.value.context["spool"] in caught.value.hint
 
@@ -310,7 +310,7 @@ class TestWithoutJournal:
         who = stage.operator((at(stage, Call.APPEND, 2, GUARDED, kind=Kind.JOURNAL_FAILS),))
         who.executor = Executor(who.journal, who.world, actor=who.actor, timing=TIMING)
 
-        with pytest.raises(JournalError, match="NOT done: resume connector/sim/orders"):
+        with pytest.raises(JournalError, match="not done: resume connector/sim/orders"):
             stage.apply(GUARDED, who=who)
 
         assert stage.state() == "STOPPED"
@@ -320,7 +320,7 @@ class TestWithoutJournal:
         stage = new_stage()
         fault = at(stage, Call.APPEND, 2, GUARDED, kind=Kind.JOURNAL_FAILS)
 
-        with pytest.raises(JournalError, match=r"NOT done: .*the spool can't be written"):
+        with pytest.raises(JournalError, match=r"not done: .*the spool can't be written"):
             stage.apply(GUARDED, faults=(fault, Fault(fault.at + 1, Kind.JOURNAL_FAILS)))
 
         assert stage.ledger.requests == 1

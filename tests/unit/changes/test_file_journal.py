@@ -79,7 +79,7 @@ def test_file_that_others_can_write_is_refused_by_name(folder, journal, mode):
     journal.begin(first).release()
     change_file(folder, first.change).chmod(mode)
     for act in (lambda: journal.read(first.change), journal.heads, journal.open_heads):
-        with pytest.raises(TamperedJournalError, match=f"{first.change}.journal can be written by others") as caught:
+        with pytest.raises(TamperedJournalError, match=f"other users can write to .*{first.change}.journal") as caught:
             act()
         assert "chmod 600" in caught.value.hint
     with pytest.raises(TamperedJournalError):
@@ -99,7 +99,7 @@ def test_folder_that_others_can_write_is_refused_by_name(folder, journal):
     folder.mkdir(mode=0o700)
     folder.chmod(0o777)
     for act in (lambda: journal.begin(opening(new_lock())), journal.heads, journal.open_heads):
-        with pytest.raises(TamperedJournalError, match="can be written by others"):
+        with pytest.raises(TamperedJournalError, match="other users can write to"):
             act()
 
 

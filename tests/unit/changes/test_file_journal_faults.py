@@ -61,14 +61,14 @@ def test_after_a_failed_fsync_nothing_more_is_written_or_synced(folder, journal,
     holder = journal.begin(first)
     with monkeypatch.context() as patch:
         patch.setattr(durable.os, "fsync", failing(os.fsync))
-        with pytest.raises(JournalError, match="not known"):
+        with pytest.raises(JournalError, match="it is unknown whether it is on disk"):
             holder.append(EntryKind.NOTE, {"note": "lost?"})
     before = change_file(folder, first.change).read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(durable.os, "fsync", lambda _: pytest.fail("synced again"))
         patch.setattr(durable.os, "write", lambda *_: pytest.fail("written again"))
         for _ in range(2):
-            with pytest.raises(JournalError, match="can't be written any more") as caught:
+            with pytest.raises(JournalError, match="this process can't write to change") as caught:
                 holder.append(EntryKind.NOTE, {"note": "never"})
             assert f"seamark journal resume {first.change}" in caught.value.hint
     assert change_file(folder, first.change).read_bytes() == before
@@ -185,7 +185,7 @@ def test_take_over_that_fails_half_way_fences_and_can_be_repeated(journal, other
         patch.setattr(durable.os, "fsync", failing(os.fsync, at=3))
         with pytest.raises(JournalError, match="was not taken over"):
             other.take_over(first.change, nonce="n2", by="b", at=AT)
-    with pytest.raises(FencedError, match="taken from this process"):
+    with pytest.raises(FencedError, match="taken over by another process"):
         holder.append(EntryKind.NOTE, {})
     assert len(journal.read(first.change)) == 1
     end(other.take_over(first.change, nonce="n3", by="c", at=AT, expected_nonce=first.nonce))

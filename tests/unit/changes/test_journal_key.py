@@ -220,7 +220,7 @@ def test_replayed_record_does_not_bring_a_previous_key_back(site, dev):
     site.forge(replayed)
     with pytest.raises(RefusedError, match="has a previous key of this context") as caught:
         dev.apply(set_tasks(dev, "2"))
-    assert caught.value.hint == "record the present key: seamark init --rotate-key"
+    assert caught.value.hint == "record the current key: seamark init --rotate-key"
     assert dev.journal.rotate_key().fingerprint == new.fingerprint
     assert dev._world.keys.read().keys == (new, old)
     assert dev.apply(set_tasks(dev, "2")).is_done
@@ -278,7 +278,7 @@ def test_undo_of_a_change_of_a_previous_key_detects_a_secret_that_has_moved_sinc
     change = dev.apply(set_tasks(dev, "2"))
     dev.journal.rotate_key()
     site.game.configs["a"]["connection.password"] = "hunter3"
-    with pytest.raises(StalePlanError, match="moved"):
+    with pytest.raises(StalePlanError, match="out of date"):
         dev.undo(change)
 
 
@@ -287,7 +287,7 @@ def test_undo_plan_of_a_previous_key_is_stale_where_a_secret_moves_before_it_is_
     dev.journal.rotate_key()
     planned = dev.undo(change)
     site.game.configs["a"]["connection.password"] = "hunter3"
-    with pytest.raises(StalePlanError, match="moved"):
+    with pytest.raises(StalePlanError, match="out of date"):
         dev.apply(planned)
 
 
@@ -350,7 +350,7 @@ def test_key_of_the_context_is_rotated_once_its_new_line_is_there(site):
     with site.open(key=old) as fleet:
         fleet.journal.make_setup()
         change = fleet.apply(set_tasks(fleet, "2"))
-        with pytest.raises(RefusedError, match="seamark can't make a new key") as caught:
+        with pytest.raises(RefusedError, match="seamark can't create a new key") as caught:
             fleet.journal.rotate_key()
         assert "openssl rand -hex 32" in caught.value.hint
     with site.open(key=f"{new}\n{old}\n") as fleet:

@@ -59,17 +59,25 @@ def test_a_plan_for_people():
         "  ~ connector/game/a        restarts 2 tasks",
         "      connection.password  (sensitive) changed",
         '      extra                (not set) → "1"',
-        '      gone                 "x" → (taken out)',
+        '      gone                 "x" → (removed)',
         '      tasks.max            "6" → "4"',
         "  - connector/game/legacy   delete: 1 task ends",
         "! legacy: 3 source offsets stay in offsets",
-        "Plan: 1 to create, 1 to change, 1 to delete. 2 tasks start or restart. Nothing was changed yet.",
         "+ create  ~ change  - delete",
+        "Plan: 1 to create, 1 to change, 1 to delete. 2 tasks start or restart.",
     ]
 
 
-def test_only_the_signs_that_are_used_have_a_legend():
-    assert show(build_plan_view(PLAN, EFFECTS[2:])).splitlines()[-1] == "- delete"
+def test_a_preview_ends_with_no_changes_were_made():
+    text = show(build_plan_view(PLAN, EFFECTS, is_preview=True))
+    assert text.endswith("2 tasks start or restart. No changes were made.\n")
+    empty = Plan("pause a", context="dev", made_at="", made_by="", steps=())
+    assert "No changes were made" not in show(build_plan_view(empty, (), is_preview=True))
+
+
+def test_signs_have_a_legend_if_there_are_several():
+    assert show(build_plan_view(PLAN, EFFECTS[1:])).splitlines()[-2] == "~ change  - delete"
+    assert show(build_plan_view(PLAN, EFFECTS[2:])).splitlines()[-2] == "! legacy: 3 source offsets stay in offsets"
 
 
 def test_wide_shows_the_config_of_a_new_connector():
@@ -114,7 +122,7 @@ def step(outcome, error=None):
             ("x",),
             "▲ Change 01ID partly done in 9 s: 1 of 2 steps. Undo: seamark journal undo 01ID",
         ),
-        (Ending.FAILED, [step(Outcome.DID_NOT_HAPPEN)], (), "✗ Change 01ID failed in 9 s; nothing was changed."),
+        (Ending.FAILED, [step(Outcome.DID_NOT_HAPPEN)], (), "✗ Change 01ID failed in 9 s; no changes were made."),
         (None, [step(Outcome.UNKNOWN)], (), "? Change 01ID is still open."),
     ],
 )
@@ -150,7 +158,7 @@ def test_a_change_is_shown_entry_by_entry(snapshot):
     entries = [
         entry(0, EntryKind.OPEN, title="pause a", locks=["l1"], nonce="n0"),
         entry(1, EntryKind.INTENT, step=0, before={"config": {"a": "1"}}, after=None),
-        entry(2, EntryKind.NOTE, step=0, note="still here"),
+        entry(2, EntryKind.NOTE, step=0, note="still running"),
         entry(3, EntryKind.OUTCOME, step=0, outcome="did not happen", error={"message": "no"}),
         entry(4, EntryKind.TAKEN, nonce="n1"),
         entry(5, EntryKind.CLOSE, ending="partly", left=["do that"]),
@@ -160,7 +168,7 @@ def test_a_change_is_shown_entry_by_entry(snapshot):
     assert "step 0: config: b" in show(build_entries_view([entries[0], changed]))
     open_one = show(build_entries_view(entries[:-1]))
     assert "● open, held by ops@host:1" in open_one
-    assert "seamark journal unlock --id n1 01ID" in open_one
+    assert "seamark journal unlock --holder n1 01ID" in open_one
     document = json.loads(show(build_entries_view(entries), OutputFormat.JSON))
     assert (document["open"], len(document["entries"])) == (False, 6)
 

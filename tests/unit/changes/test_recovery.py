@@ -83,7 +83,7 @@ class TestResume:
             stored.entries[-1],
             number=len(stored.entries),
             kind=EntryKind.NOTE,
-            body={"step": 0, "note": "still here"},
+            body={"step": 0, "note": "still running"},
             at=stage.operator().journal.timestamp(),
             previous=stored.hashes[-1],
         )
@@ -191,7 +191,7 @@ class TestResume:
         result = stage.operator().recovery.resume(change)
 
         assert result.ending is Ending.PARTLY
-        assert "does not hold the secrets" in result.steps[1].error.message
+        assert "doesn't contain the secrets" in result.steps[1].error.message
         assert stage.config()["db.password"] == "hunter2-0"
         assert stage.state() == "RUNNING"
 
@@ -361,7 +361,7 @@ class TestUndo:
         stage.cluster.put("orders", CONFIG | {"version": "9"})
         stage.timeline.advance(5)
 
-        with pytest.raises(StalePlanError, match="moved"):
+        with pytest.raises(StalePlanError, match="out of date"):
             stage.apply_plan(plan)
 
         assert stage.config()["version"] == "9"

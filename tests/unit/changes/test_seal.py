@@ -51,7 +51,7 @@ def test_a_short_key_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "mode", "said"),
-    [("ab" * 32, 0o644, "can be read by others"), ("not a key", 0o600, "does not hold a key")],
+    [("ab" * 32, 0o644, "can be read by others"), ("not a key", 0o600, "contains no valid key")],
 )
 def test_a_key_file_that_can_not_be_trusted_is_refused(tmp_path, text, mode, said):
     (tmp_path / "journal.key").write_text(text)

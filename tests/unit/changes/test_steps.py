@@ -127,7 +127,7 @@ EXAMPLES += (
     VerifyCopy("c1", "orders", "orders-6", "full"),
     CheckSourceIdle("c1", "orders", "orders-6", 3.0),
     CheckTargetUnwritten("c1", "orders", "orders-6", {0: 7, 11: 2**40}),
-    TranslateGroupOffsets("billing", "c1", "orders", "orders-6", ("billing", "lake"), "earliest", sees_debris=True),
+    TranslateGroupOffsets("billing", "c1", "orders", "orders-6", ("billing", "lake"), "earliest", sees_aborted=True),
     TranslateGroupOffsetsBack("billing", "c1-back", "orders-6", "orders"),
     RestoreGroupOffsets("billing", {"orders-6": {0: Committed(7), 1: None}}, "c1", "orders", "orders-6", {0: 9}),
     FencePipeline("pipeline/orders", "orders", 1.5),
@@ -162,7 +162,7 @@ def test_a_step_says_what_it_does_to_what(step):
 
 
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(UsageError, match="does not know the step 'explode'"):
+    with pytest.raises(UsageError, match="unknown step 'explode'"):
         build_step(StepData("explode", SUBJECT))
 
 
@@ -181,7 +181,7 @@ class TestSecrets:
     def test_a_step_without_its_secrets_is_refused_before_it_looks(self):
         hidden = NEW | {"db.password": MASK}
         for step in (CreateConnector(CLUSTER, "orders", hidden), PutConfig(CLUSTER, "orders", hidden)):
-            with pytest.raises(RefusedError, match="does not hold the secrets") as caught:
+            with pytest.raises(RefusedError, match="doesn't contain the secrets") as caught:
                 self.intend(step, CONFIG)
             assert "db.password" in caught.value.cause
 
@@ -226,7 +226,7 @@ class TestKeep:
         assert stage.config() == NEW | {"db.password": "hunter2-0"}
 
     def test_a_kept_value_that_is_gone_is_refused(self):
-        with pytest.raises(RefusedError, match="any more, and the plan keeps"):
+        with pytest.raises(RefusedError, match="any more, and the plan doesn't contain the value"):
             self.STEP.intend(new_stage().operator().world)
 
     def test_a_kept_value_that_changed_a_moment_ago_is_refused(self):
@@ -236,7 +236,7 @@ class TestKeep:
         stage.cluster.put("orders", CONFIG | {"db.password": "hunter2-9"})
         stage.timeline.advance(5)
 
-        with pytest.raises(RefusedError, match="a moment ago"):
+        with pytest.raises(RefusedError, match="has just changed"):
             self.STEP.perform(world, intent)
 
     def test_a_read_that_took_too_long_sends_nothing(self):
@@ -275,7 +275,7 @@ class TestWhatIsSeen:
 
         assert step.observe(world, intent) is Observed.BETWEEN
         for look in (step, DeleteConnector(CLUSTER, "orders")):
-            with pytest.raises(UnreachableError, match="can't tell"):
+            with pytest.raises(UnreachableError, match="can't determine"):
                 look.intend(world)
 
     def test_a_state_that_is_neither_is_foreign_and_so_is_none(self):

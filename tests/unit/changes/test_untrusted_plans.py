@@ -134,7 +134,7 @@ def test_plan_without_a_journal_is_a_proposal(fleet, game, planned, path, monkey
     check_expected(fleet.connectors.set("a", {"tasks.max": "2"}).plan, proposal)
     for other, said in (
         (fleet.connectors.set("a", {"tasks.max": "3"}), "different: connector/game/a"),
-        (fleet.connectors.pause("a"), "only expected: connector/game/a"),
+        (fleet.connectors.pause("a"), "only in the expected plan: connector/game/a"),
     ):
         with pytest.raises(RefusedError, match="differs from the expected one") as caught:
             check_expected(other.plan, proposal)
@@ -145,9 +145,9 @@ def test_saved_plan_in_the_journal_can_not_be_undone(fleet, planned, path):
     fleet.save(planned, path)
     (head,) = fleet.journal.list()
     assert head.title.startswith("save the plan: ")
-    with pytest.raises(RefusedError, match="records no change"):
+    with pytest.raises(RefusedError, match="doesn't record a change"):
         fleet.undo(head.change)
-    with pytest.raises(RefusedError, match="records no change"):
+    with pytest.raises(RefusedError, match="doesn't record a change"):
         fleet.journal.resume(head.change)
 
 

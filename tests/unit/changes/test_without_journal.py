@@ -61,14 +61,14 @@ def test_restore_that_took_too_long_is_not_sent(seconds):
     stage = new_stage()
     error = apply_without_journal(stage, spool_seconds=seconds)
     # Another process may have resumed the change meanwhile, and without a journal this one can't know.
-    assert "NOT done: resume connector/sim/orders: its tasks start (too much time has passed" in error.message
+    assert "not done: resume connector/sim/orders: its tasks start (too much time has passed" in error.message
     assert ([record.number for record in stage.spooled], stage.ledger.requests, stage.state()) == ([2], 1, "STOPPED")
 
 
 def test_restore_in_time_is_sent():
     stage = new_stage()
     error = apply_without_journal(stage, spool_seconds=TIMING.begin_seconds - 1)
-    assert "done without it: resume connector/sim/orders" in error.message
+    assert "done without the journal: resume connector/sim/orders" in error.message
     assert stage.state() == "RUNNING"
 
 
@@ -77,8 +77,8 @@ def test_restore_is_not_sent_when_the_journal_failed_too_long_ago():
     lane = (*GUARDED, (SetRunState(CLUSTER, "stock", "PAUSED"), True))
     stage = new_stage()
     error = apply_without_journal(stage, lane=lane, spool_seconds=TIMING.begin_seconds - 0.1)
-    assert "done without it: resume connector/sim/orders" in error.message
-    assert "NOT done: pause connector/sim/stock: its tasks stay and wait (too much time has passed" in error.message
+    assert "done without the journal: resume connector/sim/orders" in error.message
+    assert "not done: pause connector/sim/stock: its tasks stay assigned (too much time has passed" in error.message
     assert (stage.state("orders"), stage.state("stock")) == ("RUNNING", "RUNNING")
 
 
@@ -93,7 +93,7 @@ def test_restore_does_not_overwrite_a_foreign_change():
     # Right after the journal failed, someone else pauses the connector with curl.
     stage._act_foreign = pause
     error = apply_without_journal(stage, Fault(find_failing_append() + 1, Kind.FOREIGN_STATE))
-    assert "NOT done: resume connector/sim/orders: its tasks start (somebody else changed it)" in error.message
+    assert "not done: resume connector/sim/orders: its tasks start (another process changed it)" in error.message
     assert (stage.ledger.requests, stage.state()) == (1, "PAUSED")
     assert not stage.spooled
 

@@ -93,15 +93,15 @@ class StubFleet:
 
     @property
     def connectors(self) -> Any:
-        return SimpleNamespace(all=self._all_connectors, one=self._one_connector)
+        return SimpleNamespace(list=self._all_connectors, get=self._one_connector)
 
     @property
     def workers(self) -> Any:
-        return SimpleNamespace(all=self._all_workers)
+        return SimpleNamespace(list=self._all_workers)
 
     @property
     def offsets(self) -> Any:
-        return SimpleNamespace(of=self._offsets_of)
+        return SimpleNamespace(get=self._offsets_of)
 
     @property
     def doctor(self) -> Any:
@@ -150,7 +150,7 @@ class StubFleet:
                 # As the real fleet, which reads the types of its plugin.
                 PLUGIN_KEYS.remember(one.cluster, one.plugin, frozenset({"connection.password"}))
                 return one
-        raise NotFoundError(f"there is no connector {owner}", hint="see `seamark connectors list`")
+        raise NotFoundError(f"connector {owner} does not exist", hint="list the connectors: seamark connectors list")
 
     def _all_workers(self) -> Reading[Worker]:
         self._read()

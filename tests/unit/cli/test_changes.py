@@ -66,19 +66,31 @@ def test_dry_run_shows_the_plan_and_changes_nothing(desk):
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.splitlines() == [
         "Plan for context dev: pause a",
-        "  ~ connector/game/a   pause: 1 task stays and waits",
+        "  ~ connector/game/a   pause: 1 task stays assigned",
         '      state  "RUNNING" → "PAUSED"',
-        "Plan: 1 to change. Nothing was changed yet.",
-        "~ change",
+        "Plan: 1 to change. No changes were made.",
     ]
+    assert desk.game.writes == 0
+
+
+@pytest.mark.parametrize(("flags", "typed"), [(["--yes"], None), ([], "yes\n"), ([], "no\n")])
+def test_a_plan_that_may_be_applied_does_not_say_that_nothing_changed(desk, flags, typed):
+    lines = desk.run("connectors", "pause", "a", *flags, typed=typed).out.splitlines()
+    assert "Plan: 1 to change." in lines
+    assert not any("No changes were made" in line for line in lines)
+
+
+def test_a_saved_plan_made_no_changes(desk):
+    out = desk.run("connectors", "pause", "a", "--out", str(desk.folder / "plan.json")).out
+    assert out.endswith("Plan: 1 to change. No changes were made.\n")
     assert desk.game.writes == 0
 
 
 def test_yes_is_asked_for_and_only_yes_goes_on(desk):
     ended = desk.run("connectors", "pause", "a", typed="y\n")
     assert ended.code == 130
-    assert "Type yes to go on, or use --yes: " in ended.err
-    assert "error: not confirmed; nothing was changed" in ended.err
+    assert "Type yes to continue, or use --yes: " in ended.err
+    assert "error: not confirmed; no changes were made" in ended.err
     assert desk.game.writes == 0
     assert desk.run("connectors", "pause", "a", typed="yes\n").code == 0
     assert desk.game.states["a"] == "PAUSED"
@@ -96,7 +108,7 @@ def test_without_a_terminal_nobody_is_asked(desk, flags):
 def test_a_delete_wants_the_name_typed(desk, names, word):
     assert desk.run("connectors", "delete", *names, typed="yes\n").code == 130
     ended = desk.run("connectors", "delete", *names, typed=f"{word}\n")
-    assert f"Type {word} to go on" in ended.err
+    assert f"Type {word} to continue" in ended.err
     assert ended.code == 0
     assert set(desk.game.configs) == {"a", "b"} - set(names)
 
@@ -128,7 +140,7 @@ def test_json_gives_one_document_and_shows_the_plan_beside_it(desk):
     document = json.loads(ended.out)
     assert (document["kind"], document["ending"]) == ("Change", "done")
     assert [step["outcome"] for step in document["steps"]] == ["done"]
-    assert "pause: 1 task stays and waits" in ended.err
+    assert "pause: 1 task stays assigned" in ended.err
     plan = json.loads(desk.run("connectors", "stop", "b", "--dry-run", "-o", "json").out)
     assert (plan["kind"], plan["effects"][0]["subject"]) == ("Plan", "connector/game/b")
 
@@ -154,10 +166,10 @@ def test_a_state_selects_too(desk):
 @pytest.mark.parametrize(
     ("argv", "code", "said"),
     [
-        ([], 64, "no connector is named"),
-        (["zzz"], 1, "there is no connector zzz"),
-        (["zzz", "a*"], 1, "there is no connector zzz"),
-        (["zzz*"], 1, "no connector fits"),
+        ([], 64, "no connector was passed"),
+        (["zzz"], 1, "connector zzz does not exist"),
+        (["zzz", "a*"], 1, "connector zzz does not exist"),
+        (["zzz*"], 1, "no connector matches"),
     ],
 )
 def test_who_is_not_there_is_not_paused(desk, argv, code, said):
@@ -187,7 +199,7 @@ def test_create_takes_connects_own_file(desk):
 def test_create_takes_a_bare_config_with_a_name(desk):
     file = desk.write(SOURCE_CONFIG)
     assert desk.run("connectors", "create", "-f", file, "-y").code == 64
-    assert desk.run("connectors", "create", "-f", file, "--name", "new", "--state", "paused", "-y").code == 0
+    assert desk.run("connectors", "create", "-f", file, "--name", "new", "--initial-state", "paused", "-y").code == 0
     assert desk.game.states["new"] == "PAUSED"
 
 
@@ -196,11 +208,11 @@ def test_create_takes_a_bare_config_with_a_name(desk):
     [
         ("{", "line 1, column 2"),
         ("[]", "it is not a JSON object"),
-        ('{"name": "x", "config": {}, "tasks": []}', "keys that Connect does not take: tasks"),
+        ('{"name": "x", "config": {}, "tasks": []}', "keys that Connect does not accept: tasks"),
         ('{"name": "x", "config": 5}', "config in"),
-        ('{"name": [], "config": {}}', "must be texts"),
-        ('{"a": "1", "a": "2"}', "the key a stands twice"),
-        ('{"name": "x", "config": {"connector.class": "X", "a": null}}', "a of x is not a text"),
+        ('{"name": [], "config": {}}', "must be strings"),
+        ('{"a": "1", "a": "2"}', "duplicate key a"),
+        ('{"name": "x", "config": {"connector.class": "X", "a": null}}', "a of x is not a string"),
     ],
 )
 def test_a_file_that_is_no_connector_is_refused(desk, text, said):
@@ -225,10 +237,10 @@ def test_paths_of_references_start_at_the_file(desk):
 
 
 def test_change_sets_and_unsets_keys(desk):
-    ended = desk.run("connectors", "change", "a", "--set", "tasks.max=4", "--unset", "topic", "-y")
+    ended = desk.run("connectors", "update", "a", "--set", "tasks.max=4", "--unset", "topic", "-y")
     assert ended.code == 0
     assert '      tasks.max  "1" → "4"' in ended.out
-    assert '      topic      "t" → (taken out)' in ended.out
+    assert '      topic      "t" → (removed)' in ended.out
     expected = {"name": "a", **SOURCE_CONFIG, "tasks.max": "4"}
     del expected["topic"]
     assert desk.game.configs["a"] == expected
@@ -236,25 +248,25 @@ def test_change_sets_and_unsets_keys(desk):
 
 def test_change_takes_a_whole_file(desk):
     file = desk.write({"name": "a", "config": SOURCE_CONFIG | {"file": "/other"}})
-    assert desk.run("connectors", "change", "a", "-f", file, "-y").code == 0
+    assert desk.run("connectors", "update", "a", "-f", file, "-y").code == 0
     assert desk.game.configs["a"]["file"] == "/other"
-    ended = desk.run("connectors", "change", "b", "-f", file, "-y")
+    ended = desk.run("connectors", "update", "b", "-f", file, "-y")
     assert ended.code == 64
-    assert "the file says name a, and the command b" in ended.err
+    assert "name is a in the file and b in the command" in ended.err
 
 
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        ([], "what shall be changed?"),
+        ([], "nothing to change"),
         (["--set", "tasks.max"], "is not KEY=VALUE"),
-        (["--set", f"db.password={PASSWORD}"], "does not take the secret itself: db.password"),
+        (["--set", f"db.password={PASSWORD}"], "db.password is a secret"),
         (["--set", "x=1", "--unset", "x"], "x is both set and unset"),
-        (["--set", "x=1", "-f", "c.json"], "what shall be changed?"),
+        (["--set", "x=1", "-f", "c.json"], "nothing to change"),
     ],
 )
 def test_wrong_changes_are_refused(desk, argv, said):
-    ended = desk.run("connectors", "change", "a", *argv, "-y")
+    ended = desk.run("connectors", "update", "a", *argv, "-y")
     assert (ended.code, ended.out) == (64, "")
     assert said in ended.err
     assert PASSWORD not in ended.err
@@ -270,7 +282,7 @@ def test_a_single_failure_ends_with_its_own_code(desk):
     assert ended.code == 6
     assert "  ✗ pause connector/game/a" in ended.err
     assert ended.err.endswith("error: a worker left\nhint:  try again\n")
-    assert "failed in 0 ms; nothing was changed." in ended.out
+    assert "failed in 0 ms; no changes were made." in ended.out
 
 
 def test_some_failures_end_with_3_and_each_is_told(desk):
@@ -300,10 +312,10 @@ def test_a_second_operator_ends_with_5(desk):
     shown = desk.run("journal", "show", change)
     assert f"seamark journal resume {change}" in shown.out
     assert "● open, held by other@host:1" in shown.out
-    assert "● open" in desk.run("journal", "list", "--open").out
+    assert "● open" in desk.run("journal", "list", "--state", "open").out
     refused = desk.run("journal", "undo", change, "--dry-run")
     assert refused.code == 5
-    assert desk.run("journal", "unlock", "--id", "wrong", change, "-y").code == 5
+    assert desk.run("journal", "unlock", "--holder", "wrong", change, "-y").code == 5
     assert desk.run("journal", "resume", change, typed="no\n").code == 130
 
 
@@ -333,7 +345,7 @@ class Ready:
 
     def apply(self, planned, progress, *, pace=None, confirm=""):
         progress.opened("01ID", steps=len(planned.steps))
-        progress.waiting("an answer is missing")
+        progress.waiting("no answer yet")
         if isinstance(self._result, BaseException):
             raise self._result
         return self._result
@@ -356,27 +368,28 @@ def test_an_open_change_names_both_ways_out(desk):
     ended = run_ready(desk, result(ending=None, steps=(step(Outcome.UNKNOWN, error=UnreachableError("silence")),)))
     assert ended.code == 1
     assert "? Change 01ID is still open." in ended.out
-    assert "  … an answer is missing\n" in ended.err
+    assert "  … no answer yet\n" in ended.err
     assert ended.err.endswith(
-        "error: change 01ID is open: it is not known how it ended\ncause: do s0: silence\nhint:  nothing is lost: "
-        "seamark journal resume 01ID finishes it, seamark journal undo 01ID puts it back\n"
+        "error: change 01ID is open: the outcome of a step is unknown\ncause: do s0: silence\nhint:  "
+        "finish it: seamark journal resume 01ID; or undo it: seamark journal undo 01ID\n"
     )
 
 
 def test_an_open_change_that_no_resume_can_finish_names_the_decision(desk):
-    error = UndecidableError("can't tell whether this was carried out: do s0", cause="it reads on")
+    error = UndecidableError("can't determine whether this was done: do s0", cause="its offsets advance")
     ended = run_ready(desk, result(ending=None, steps=(step(Outcome.UNKNOWN, error=error),)))
-    assert "cause: do s0: can't tell whether this was carried out: do s0; it reads on\n" in ended.err
-    assert "seamark journal unlock 01ID --id NONCE --force closes it" in ended.err
-    assert "finishes it" not in ended.err
+    assert "cause: do s0: can't determine whether this was done: do s0; its offsets advance\n" in ended.err
+    assert "seamark journal unlock 01ID --holder NONCE --force" in ended.err
+    assert "finish it" not in ended.err
 
 
 def test_an_open_change_whose_connector_was_not_started_says_so(desk):
     error = UnreadableOutcomeError("connector/c/s0 was not started again", cause="no broker answers")
     found = result(ending=None, steps=(step(Outcome.UNKNOWN, error=error),), left=("resume s0",))
     ended = run_ready(desk, found)
-    assert "cause: do s0: connector/c/s0 was not started again; no broker answers; left: resume s0\n" in ended.err
-    assert "when the offsets can be read again, run: seamark journal resume 01ID;" in ended.err
+    cause = "do s0: connector/c/s0 was not started again; no broker answers; not started: resume s0"
+    assert f"cause: {cause}\n" in ended.err
+    assert "when the offsets are readable, run: seamark journal resume 01ID;" in ended.err
     assert "until then the connector stays stopped" in ended.err
     assert "unlock" not in ended.err
 
@@ -384,21 +397,21 @@ def test_an_open_change_whose_connector_was_not_started_says_so(desk):
 def test_an_open_change_says_what_it_left(desk):
     failed = step(Outcome.DID_NOT_HAPPEN, error=UnreachableError("silence"))
     ended = run_ready(desk, result(ending=None, steps=(failed,), left=("do s1", "resume s2")))
-    assert "cause: left: do s1, resume s2\n" in ended.err
+    assert "cause: not started: do s1, resume s2\n" in ended.err
 
 
 def test_ctrl_c_ends_with_130_and_says_what_is_left(desk):
     found = result(ending=Ending.PARTLY, steps=(step(Outcome.DONE),), left=("do s1", "do s2"), interrupted=True)
     ended = run_ready(desk, found)
     assert ended.code == 130
-    assert "error: stopped by Ctrl-C; 2 of 3 steps were not begun\ncause: left: do s1; do s2\n" in ended.err
+    assert "error: stopped by Ctrl-C; 2 of 3 steps were not started\ncause: not started: do s1; do s2\n" in ended.err
     assert "seamark journal undo 01ID" in ended.err
 
 
 def test_a_journal_that_fails_in_the_midst_names_the_change(desk):
     ended = run_ready(desk, JournalError("the disk is full"))
     assert ended.code == 1
-    assert "seamark journal resume 01ID finishes it" in ended.err
+    assert "finish it: seamark journal resume 01ID" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -418,7 +431,7 @@ def test_a_resume_that_reaches_nobody_says_what_to_repeat(change, hint):
 def test_a_second_ctrl_c_says_where_the_change_stands(desk):
     ended = run_ready(desk, KeyboardInterrupt())
     assert ended.code == 130
-    assert "error: interrupted in the midst of change 01ID\n" in ended.err
+    assert "error: change 01ID was interrupted\n" in ended.err
     assert "seamark journal show 01ID" in ended.err
 
 
@@ -456,7 +469,7 @@ def test_undo_shows_its_plan_and_asks(desk):
     desk.run("connectors", "pause", "a", "-y")
     change = desk.newest()
     shown = desk.run("journal", "undo", change, "--dry-run")
-    assert f"  takes back change {change}" in shown.out
+    assert f"  undoes change {change}" in shown.out
     assert desk.game.states["a"] == "PAUSED"
     assert desk.run("journal", "undo", change, typed="yes\n").code == 0
     assert desk.game.states["a"] == "RUNNING"
@@ -497,15 +510,17 @@ def test_resume_of_a_closed_change_is_refused(desk):
 
 def test_init_makes_the_folder_after_a_yes(desk):
     folder = desk.folder / "journal"
-    assert "2 to make." in desk.run("init", "--dry-run").out
+    shown = desk.run("init", "--dry-run")
+    assert ("2 to create." in shown.out, shown.err) == (True, "No changes were made.\n")
+    assert desk.run("init", "--dry-run", "-o", "json").err == ""
     assert desk.run("init").code == 64
     assert not folder.exists()
     ended = desk.run("init", typed="yes\n")
     assert (ended.code, folder.is_dir()) == (0, True)
-    assert f"✓ {folder} made" in ended.err
-    assert re.search(r"✓ key [0-9a-f]{32} made", ended.err)
+    assert f"✓ created {folder}" in ended.err
+    assert re.search(r"✓ created key [0-9a-f]{32}", ended.err)
     again = desk.run("init")
-    assert (again.code, "Everything is there." in again.out) == (0, True)
+    assert (again.code, "The journal is set up." in again.out) == (0, True)
 
 
 def test_init_rotates_the_key_after_a_yes(desk):
@@ -513,8 +528,8 @@ def test_init_rotates_the_key_after_a_yes(desk):
     assert (ended.code, "record it: seamark init" in ended.err) == (5, True)
     desk.run("init", "-y")
     shown = desk.run("init", "--rotate-key", "--dry-run")
-    assert shown.code == 0
-    assert "a new key   seals and signs, in " in shown.out
+    assert (shown.code, shown.err) == (0, "No changes were made.\n")
+    assert "a new key   seals secrets and signs entries, stored in " in shown.out
     assert "Saved plans can't be applied afterwards." in shown.out
     assert desk.run("init", "--rotate-key").code == 64
     assert desk.run("init", "--rotate-key", "--dry-run").out == shown.out
@@ -523,7 +538,7 @@ def test_init_rotates_the_key_after_a_yes(desk):
     found = re.search(r"✓ the journal's key is ([0-9a-f]{32}), in ", ended.err)
     assert found
     assert found[1] not in shown.out
-    assert f"key {found[1]}   is there" in desk.run("init").out
+    assert f"key {found[1]}   exists" in desk.run("init").out
     shown = json.loads(desk.run("init", "--rotate-key", "--dry-run", "-o", "json").out)
     assert shown["items"][0]["previous"] == found[1]
 

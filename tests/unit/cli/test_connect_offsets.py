@@ -126,7 +126,7 @@ def test_from_beginning_of_a_file_says_that_there_is_nothing_older(tool):
     tool.make_standalone()
     ended = tool.export("--from-beginning")
     assert json.loads(ended.out) == ALL
-    assert ended.err == "a standalone worker's file holds the newest pairs only\n"
+    assert ended.err == "a standalone worker's file has only the newest offsets\n"
 
 
 def test_a_named_file_gets_the_json_and_is_the_owners_alone(either):
@@ -137,7 +137,7 @@ def test_a_named_file_gets_the_json_and_is_the_owners_alone(either):
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     again = either.export(file)
     assert again.code == 1
-    assert "is there already" in again.err
+    assert "already exists" in again.err
 
 
 def test_the_config_says_where_and_how(tool):
@@ -154,7 +154,7 @@ def test_what_is_odd_goes_to_standard_error(tool):
     tool.scan.put(b'["orders", {"table": "o"}]', {"seq": 9}).put(b"not json", b"{}")
     ended = tool.export()
     assert json.loads(ended.out) == ALL
-    assert "variants: orders: stands there under 2 spellings" in ended.err
+    assert "duplicate-encoding: orders: has 2 key encodings" in ended.err
     assert "bad-key: its key is not-json" in ended.err
 
 
@@ -164,7 +164,7 @@ def test_what_is_odd_goes_to_standard_error(tool):
         ([], "say what to do: --export or --import"),
         (["--config=x"], "say what to do: --export or --import"),
         (["--export", "--import", "--config=x"], "say what to do: --export or --import"),
-        (["--export"], "--config is needed"),
+        (["--export"], "--config is required"),
         (["--export", "--config=x", "--what"], "No such option"),
         (["--export", "--config=x", "--connectors=a,,b"], "--connectors has an empty name"),
         (["--export", "--config=x", "a", "b"], "Got unexpected extra argument"),

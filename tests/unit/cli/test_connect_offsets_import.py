@@ -51,7 +51,7 @@ def test_null_removes(tool):
     assert (ended.code, ended.out) == (0, 'remove orders {"filename":"/o"}: {"position":20}\n')
     assert tool.held == {**BEFORE, ORDERS_O: None}
     again = tool.give({"orders": [pair("/o", None)]})
-    assert (again.code, again.out) == (0, 'keep orders {"filename":"/o"}: nothing is held\n')
+    assert (again.code, again.out) == (0, 'keep orders {"filename":"/o"}: no offset\n')
     assert "nothing to do" in again.err
 
 
@@ -120,17 +120,17 @@ def test_the_json_comes_from_standard_input_or_a_named_file(tool, tmp_path):
     ("text", "why"),
     [
         ("", "Expecting value"),
-        ("[]", "it should be"),
-        ('{"orders": {}}', "orders: it should be"),
-        ('{"orders": [{"partition": {"filename": "/o"}}]}', 'a pair has "partition" and "offset"'),
-        ('{"orders": [{"partition": {"a": 1}, "offset": {}, "offsets": {}}]}', "and nothing else"),
-        ('{"orders": [{"partition": null, "offset": {}}]}', "a partition is a map"),
-        ('{"orders": [{"partition": {"a": 1}, "offset": 5}]}', "an offset is a map or null"),
-        ('{"orders": [{"partition": {"a": [1]}, "offset": {}}]}', "no lists and maps as the value of 'a'"),
-        ('{"orders": [{"partition": {"a": 1}, "offset": {"b": {}}}]}', "no lists and maps as the value of 'b'"),
-        ('{"orders": [], "orders": []}', "'orders' stands twice"),
-        ('{"orders": [{"partition": {"a": 1, "a": 2}, "offset": {}}]}', "'a' stands twice"),
-        ('{"orders": [{"partition": {"a": 1}, "offset": {"b": NaN}}]}', "NaN is no number"),
+        ("[]", "expected {"),
+        ('{"orders": {}}', "orders: expected {"),
+        ('{"orders": [{"partition": {"filename": "/o"}}]}', 'a pair has exactly "partition" and "offset"'),
+        ('{"orders": [{"partition": {"a": 1}, "offset": {}, "offsets": {}}]}', "exactly"),
+        ('{"orders": [{"partition": null, "offset": {}}]}', "a partition must be a map"),
+        ('{"orders": [{"partition": {"a": 1}, "offset": 5}]}', "an offset must be a map or null"),
+        ('{"orders": [{"partition": {"a": [1]}, "offset": {}}]}', "no list or map as the value of 'a'"),
+        ('{"orders": [{"partition": {"a": 1}, "offset": {"b": {}}}]}', "no list or map as the value of 'b'"),
+        ('{"orders": [], "orders": []}', "duplicate key 'orders'"),
+        ('{"orders": [{"partition": {"a": 1, "a": 2}, "offset": {}}]}', "duplicate key 'a'"),
+        ('{"orders": [{"partition": {"a": 1}, "offset": {"b": NaN}}]}', "NaN is not a JSON number"),
         ('{"a": [{"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": null}]}', "consumer groups"),
         ('{"kind": "OffsetExport"}', "is an export of seamark"),
         ("[" * 100_000, "nested too deeply"),
@@ -164,7 +164,7 @@ def test_a_dry_run_writes_the_actions_and_changes_nothing(tool, tmp_path, flag):
     assert ended.out == (
         'set orders {"filename":"/o"}: {"position":20} -> {"position":11}\n'
         'remove orders {"filename":"/p"}: {"position":70}\n'
-        'set orders {"filename":"/q"}: nothing -> {"position":3}\n'
+        'set orders {"filename":"/q"}: no offset -> {"position":3}\n'
     )
     assert tool.held == BEFORE
     # Not even the journal was made.
@@ -190,7 +190,7 @@ def test_a_dry_run_says_the_actions_and_that_it_would_be_refused(absent):
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
-        (["--import"], "--config is needed"),
+        (["--import"], "--config is required"),
         (["--import", "--export", "--config=x"], "say what to do: --export or --import"),
         (["--import", "--undo=A", "--config=x"], "say what to do: --export or --import"),
         (["--import", "--config=x", "--connectors=a"], "--connectors and --from-beginning are for --export"),
@@ -212,7 +212,7 @@ def test_wrong_use_shows_the_parameters_and_fails(file_tool, argv, why):
 def test_properties_that_name_no_store_or_no_group_are_told(file_tool):
     for text, why in (
         ("group.id=g\n", "neither offset.storage.topic nor offset.storage.file.filename"),
-        ("offset.storage.topic=t\n", "does not name the group of the workers"),
+        ("offset.storage.topic=t\n", "has no group.id"),
     ):
         file_tool.config.write_text(text)
         ended = file_tool.give({"orders": [pair("/o", 1)]})
@@ -229,7 +229,7 @@ def test_a_connector_that_is_not_stopped_is_refused_and_nothing_is_written_for_o
     absent.connect.add("new", SOURCE_CONFIG, state="STOPPED")
     ended = absent.give({"customers": [pair("/c", 1)], "new": [pair("/n", 1)], "orders": [pair("/o", 1)]})
     assert (ended.code, ended.out) == (5, "")
-    assert "must be stopped or absent, or all workers down" in ended.err
+    assert "must be stopped or not exist, or all workers must be down" in ended.err
     assert f"orders is {state} with 1 task" in ended.err
     assert absent.held == BEFORE
     assert absent.connect.writes == 0
@@ -278,7 +278,7 @@ def test_workers_that_can_not_be_asked_are_a_refusal(absent):
     absent.connect.failing = {("read_connectors", ""): UnreachableError("nobody answers at http://w1:8083")}
     ended = absent.give({"orders": [pair("/o", 1)]})
     assert (ended.code, ended.out) == (5, "")
-    assert "nobody can tell whether these connectors are stopped" in ended.err
+    assert "can't determine whether these connectors are stopped" in ended.err
     assert absent.held == BEFORE
 
 
@@ -287,7 +287,7 @@ def test_a_connector_that_is_created_meanwhile_is_left_alone(absent):
     absent.connect.read_names = lambda: next(answers, ("orders",))
     ended = absent.give({"orders": [pair("/o", 1)]})
     assert ended.code == 5
-    assert "orders is there by now; nothing was changed" in ended.err
+    assert "orders was created meanwhile; no changes were made" in ended.err
     assert absent.held == BEFORE
 
 
@@ -309,7 +309,7 @@ def test_a_sink_is_refused(absent):
     absent.connect.add("orders", SINK_CONFIG, state="STOPPED")
     ended = absent.give({"orders": [pair("/o", 1)]})
     assert ended.code == 5
-    assert "orders is a sink: seamark offsets import" in ended.err
+    assert "orders is a sink: use seamark offsets import" in ended.err
 
 
 def test_workers_before_3_6_take_them_only_where_nobody_runs(absent):
@@ -326,7 +326,7 @@ def test_a_standalone_worker_that_listens_is_a_refusal(file_tool, monkeypatch):
     file_tool.socket.listen()
     ended = file_tool.give({"orders": [pair("/o", 1)]})
     assert (ended.code, ended.out) == (5, "")
-    assert f"something listens on 127.0.0.1:{file_tool.port}" in ended.err
+    assert f"a process listens on 127.0.0.1:{file_tool.port}" in ended.err
     dry = file_tool.give({"orders": [pair("/o", 1)]}, "--dry-run")
     assert (dry.code, dry.out.count("set orders")) == (5, 1)
     assert file_tool.held == BEFORE
@@ -351,14 +351,14 @@ def test_a_new_key_is_spelled_as_in_the_file_and_that_is_said(absent):
     ended = absent.give({"new": [{"partition": {"b": 1, "a": 2}, "offset": {"x": 1}}]})
     assert ended.code == 0
     assert absent.held == {**BEFORE, b'["new",{"b":1,"a":2}]': b'{"x":1}'}
-    assert "its fields stand in the order of your file" in ended.err
+    assert "its fields have the order of your file" in ended.err
 
 
 def test_records_that_differ_are_refused(absent):
     absent.scan.put(b'["orders",{"a":1,"b":2}]', b'{"x":1}').put(b'["orders",{"b":2,"a":1}]', b'{"x":2}')
     ended = absent.give({"orders": [{"partition": {"a": 1, "b": 2}, "offset": {"x": 3}}]})
     assert ended.code == 5
-    assert "nobody can tell which record of topic offsets holds an offset" in ended.err
+    assert "can't determine which record of topic offsets the tasks use" in ended.err
 
 
 def test_a_record_that_strayed_is_overwritten_where_it_lies(absent):
@@ -397,7 +397,7 @@ def test_a_dry_run_of_an_undo_shows_it_and_changes_nothing(file_tool):
     change = file_tool.change(file_tool.give({"orders": [pair("/o", 11)]}))
     ended = file_tool.undo(change, "--dry-run")
     assert ended.code == 0
-    assert f"takes back change {change}" in ended.out
+    assert f"undoes change {change}" in ended.out
     assert file_tool.held[ORDERS_O] == b'{"position":11}'
 
 

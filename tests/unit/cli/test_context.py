@@ -75,7 +75,7 @@ def test_current_context_is_changed_and_what_overrides_it_is_told(monkeypatch):
     assert run_seamark("context", "list", "-o", "csv", "--no-headers").out.splitlines()[1].startswith("true,prod")
     monkeypatch.setenv("SEAMARK_CONTEXT", "prod")
     ended = run_seamark("context", "use", "dev")
-    assert "note: SEAMARK_CONTEXT still chooses another context than dev" in ended.err
+    assert "note: SEAMARK_CONTEXT still selects another context than dev" in ended.err
 
 
 def test_unknown_context_is_a_usage_error():
@@ -116,18 +116,18 @@ def test_password_from_standard_input_is_written_to_the_private_file(config):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--connect", "http://w:1", "--password", "hunter2"], "--password does not take the secret itself"),
-        (["--connect", "http://ops:hunter2@w:1"], "a URL must not hold a user or password"),
+        (["--connect", "http://w:1", "--password", "hunter2"], "--password accepts only a reference to a secret"),
+        (["--connect", "http://ops:hunter2@w:1"], "a URL must not contain a user or password"),
         (["--connect", "ftp://ops:hunter2@w:1"], "is not [CLUSTER=]URL"),
         (["--connect", "w1"], "'w1' is not [CLUSTER=]URL"),
-        (["--kafka", "sasl.password=hunter2"], "sasl.password does not take the secret itself"),
+        (["--kafka", "sasl.password=hunter2"], "sasl.password is a secret"),
         (["--kafka", "oops"], "'oops' is not KEY=VALUE"),
         (["--bootstrap", "b:1", "--username", "u"], "are for Connect workers"),
         ([], "a context needs a Connect worker or brokers"),
-        (["--connect", "http://w:1", "--password", "@nowhere"], "the file of --password is not there"),
+        (["--connect", "http://w:1", "--password", "@nowhere"], "the file of --password does not exist"),
         (["--connect", "http://w:1", "--password", "-"], "standard input is empty"),
-        (["--connect", "http://w:1", "--worker-config", "nowhere"], "the worker config is not there"),
-        (["--connect", "a=http://w:1", "--connect", "b=http://w:2", "--worker-config", "f"], "which cluster has"),
+        (["--connect", "http://w:1", "--worker-config", "nowhere"], "the worker config does not exist"),
+        (["--connect", "a=http://w:1", "--connect", "b=http://w:2", "--worker-config", "f"], "is ambiguous"),
     ],
 )
 def test_wrong_context_is_refused_without_its_secret(config, argv, message):

@@ -103,7 +103,7 @@ def test_acts_are_done_in_order_and_the_servers_end(theatre, capfd):
         "until it was seen twice",
     ]
     assert [seen.index(words) for words in wanted] == sorted(seen.index(words) for words in wanted)
-    assert "That was the demo" in seen
+    assert "The demo is finished" in seen
     assert capfd.readouterr().out == "hello\n"
 
 
@@ -112,7 +112,7 @@ def test_quitting_ends_the_servers_and_runs_nothing_more(theatre, capfd):
     seen = show([chapter], theatre=theatre, stdin="\nq\n")
     assert theatre.ended == ["down"]
     assert capfd.readouterr().out == "first\n"
-    assert "Enough for now" in seen
+    assert "The demo was ended" in seen
 
 
 def test_closed_input_is_taken_for_a_quit(theatre, capfd):
@@ -123,7 +123,7 @@ def test_closed_input_is_taken_for_a_quit(theatre, capfd):
 
 def test_command_that_ends_otherwise_fails_the_demo_and_ends_the_servers(theatre):
     chapter = Chapter("one", "One", (Act("Wrong.", "sh -c 'exit 7'"),))
-    with pytest.raises(DevstackError, match="ended with 7"):
+    with pytest.raises(DevstackError, match="ended with exit code 7"):
         show([chapter], theatre=theatre)
     assert theatre.ended == ["DevstackError"]
 
@@ -148,7 +148,7 @@ def test_chapter_whose_needs_are_missing_is_left_out_and_said(theatre):
     with_table = Chapter("table", "A table", (Act("Not played.", "sh -c 'exit 1'"),), needs=(Need.POSTGRES,))
     plain = Chapter("plain", "Plain", (Act("Played.", "true"),))
     seen = show([with_table, plain], theatre=theatre, missing=[Need.POSTGRES])
-    assert "chapter 1, table, is left out: it needs PostgreSQL (get PostgreSQL)" in seen
+    assert "chapter 1, table, is skipped: it needs PostgreSQL (get PostgreSQL)" in seen
     assert "2. Plain" in seen
     assert "1. A table" not in seen
     assert theatre.options == ("--workers", "2")
@@ -180,7 +180,7 @@ def test_keep_says_how_to_use_and_end_them(theatre, tmp_path, monkeypatch):
     assert "$ export SEAMARK_CONFIG=" in seen
     assert folder.is_dir()
     (folder / "stack.json").write_text("{}")
-    with pytest.raises(DevstackError, match="still there") as caught:
+    with pytest.raises(DevstackError, match="still exist") as caught:
         show([chapter], theatre=theatre, keep=True)
     assert str(folder / "stack.json") in caught.value.hint
     assert theatre.started == 1
@@ -201,7 +201,7 @@ def test_commands_see_the_demo_and_nothing_of_the_users(tmp_path, monkeypatch):
     }
     assert names["XDG_STATE_HOME"] == str(tmp_path / "state")
     assert stage.read("seamark --version").startswith("seamark ")
-    with pytest.raises(DevstackError, match="ended with 64"):
+    with pytest.raises(DevstackError, match="ended with exit code 64"):
         stage.read("seamark nonsense")
 
 
@@ -317,7 +317,7 @@ def test_chapters_are_chosen_by_number_or_name():
 
 
 def test_chosen_chapter_that_can_not_be_played_is_refused():
-    with pytest.raises(DevstackError, match="table can't be played") as caught:
+    with pytest.raises(DevstackError, match="table can't run") as caught:
         build_programme(("table",), find=lack(Need.JDBC)).check()
     assert caught.value.hint == f"get {Need.JDBC}"
 

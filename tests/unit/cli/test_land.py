@@ -1,4 +1,4 @@
-"""`seamark land` and `apply` on pipelines: what is registered, and what does without files."""
+"""`seamark pipelines` and `apply` on pipelines: what is registered, and what does without files."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def run(tmp_path, monkeypatch):
 
 
 def test_what_is_applied_is_known_without_its_files(run):
-    assert run("land", "status").out == ""
-    assert "No landing is declared." in run("land", "status").err
-    assert "the journal has no pipeline orders" in run("land", "plan", "orders").err
+    assert run("pipelines", "status").out == ""
+    assert "No pipelines are defined." in run("pipelines", "status").err
+    assert "the journal has no pipeline orders" in run("pipelines", "plan", "orders").err
     ended = run("plan", "-f", "pipelines.yaml", "-o", "json", "--detailed-exitcode")
     assert ended.code == 2
     (effect,) = json.loads(ended.out)["effects"]
@@ -57,12 +57,12 @@ def test_what_is_applied_is_known_without_its_files(run):
     assert applied.code == 0, applied.err
     assert "pipeline/orders" in applied.out
     # It is looked for at the brokers now.
-    ended = run("land", "status", "orders")
+    ended = run("pipelines", "status", "orders")
     assert "check from.topic at pipeline/orders in the journal" in ended.err
     assert run("plan", "-f", "pipelines.yaml", "--detailed-exitcode").code == 0
 
 
 def test_metrics_need_a_folder(run):
-    ended = run("land", "run", "orders", "-f", "pipelines.yaml", "--metrics", "nowhere/orders.prom")
+    ended = run("pipelines", "run", "orders", "-f", "pipelines.yaml", "--metrics", "nowhere/orders.prom")
     assert ended.code == 64
-    assert "there is no folder for nowhere/orders.prom" in ended.err
+    assert "invalid value 'nowhere/orders.prom' for --metrics" in ended.err

@@ -1,4 +1,4 @@
-"""`seamark land submit`: what it prints is whole, is what its reader takes, and holds no secret."""
+"""`seamark pipelines submit`: what it prints is whole, is what its reader takes, and holds no secret."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def desk(tmp_path, monkeypatch):
 
     def run(*argv, pack="my pack"):
         out, err = io.StringIO(), io.StringIO()
-        words = ["land", "submit", "Orders_1", "-f", "pipelines.yaml", *(["--pack", pack] if pack else []), *argv]
+        words = ["pipelines", "submit", "Orders_1", "-f", "pipelines.yaml", *(["--pack", pack] if pack else []), *argv]
         code = execute(words, session=Session(out=out, err=err))
         return Outcome(code, out.getvalue(), err.getvalue())
 
@@ -66,7 +66,7 @@ def test_line_is_one_command_of_whole_paths(desk, tmp_path):
         *["--packages", PACKAGE],
         *["--conf", "spark.executorEnv.PYTHONPATH=seamark-env", "--conf", "spark.executor.memory=2g"],
         f"{tmp_path}/my pack/seamark-main.py",
-        *["land", "run", "Orders_1", "-f", f"{tmp_path}/pipelines.yaml"],
+        *["pipelines", "run", "Orders_1", "-f", f"{tmp_path}/pipelines.yaml"],
         *["--context", "dev", "--yes", "--no-input"],
     ]
     assert "--once" in desk("--once").out
@@ -74,7 +74,7 @@ def test_line_is_one_command_of_whole_paths(desk, tmp_path):
 
 def test_jars_of_a_folder_stand_in_for_the_package(desk, tmp_path, monkeypatch):
     (tmp_path / "jars").mkdir()
-    assert "there is no jar" in desk("--jars", "jars").err
+    assert "contains no jars" in desk("--jars", "jars").err
     for name in ("b.jar", "a.jar"):
         (tmp_path / "jars" / name).touch()
     monkeypatch.setenv("SEAMARK_SPARK_JARS", "jars")
@@ -86,7 +86,7 @@ def test_jars_of_a_folder_stand_in_for_the_package(desk, tmp_path, monkeypatch):
 
 
 def test_task_is_python_with_arguments_of_the_operator(desk, tmp_path):
-    ended = desk("--as", "airflow", "--master", "spark://h:7077")
+    ended = desk("--format", "airflow", "--master", "spark://h:7077")
     assert ended.code == 0
     compile(ended.out, "task", "exec")
     imported, made = ast.parse(ended.out).body
@@ -103,12 +103,12 @@ def test_task_is_python_with_arguments_of_the_operator(desk, tmp_path):
     # How often is Airflow's to say.
     assert "--once" in given["application_args"]
     assert given["env_vars"] == {"SEAMARK_CONFIG": f"{tmp_path}/contexts.yaml"}
-    assert "# The environment of the worker has SHOP_DSN." in ended.out
+    assert "# The environment of the Airflow worker must set SHOP_DSN." in ended.out
     assert "spark://h:7077" in ended.out
 
 
 def test_application_is_yaml_that_takes_secrets_from_where_they_are(desk, tmp_path):
-    ended = desk("--as", "spark-application", "--image", "shop/spark:1", pack="s3a://bucket/pack/")
+    ended = desk("--format", "spark-application", "--image", "shop/spark:1", pack="s3a://bucket/pack/")
     assert ended.code == 0
     found = YAML(typ="safe").load(ended.out)
     assert (found["apiVersion"], found["kind"]) == ("sparkoperator.k8s.io/v1beta2", "SparkApplication")
@@ -123,7 +123,7 @@ def test_application_is_yaml_that_takes_secrets_from_where_they_are(desk, tmp_pa
         "archives": ["s3a://bucket/pack/seamark-env.tar.gz#seamark-env"],
         "packages": [PACKAGE],
     }
-    assert spec["arguments"][:5] == ["land", "run", "Orders_1", "-f", "/etc/seamark/spec/pipelines.yaml"]
+    assert spec["arguments"][:5] == ["pipelines", "run", "Orders_1", "-f", "/etc/seamark/spec/pipelines.yaml"]
     # It goes on by itself, so that it is never to end.
     assert "--once" not in spec["arguments"]
     assert spec["restartPolicy"] == {"type": "Always"}
@@ -135,14 +135,17 @@ def test_application_is_yaml_that_takes_secrets_from_where_they_are(desk, tmp_pa
     assert spec["driver"]["secrets"][0]["secretType"] == "Generic"
     assert not {"env", "secrets", "configMaps"} & set(spec["executor"])
     assert f"# kubectl create configmap land-orders-1 --from-file={tmp_path}/pipelines.yaml\n" in ended.out
-    assert "restartPolicy:\n    type: OnFailure\n" in desk("--as", "spark-application", "--once", pack="local:///a").out
+    assert (
+        "restartPolicy:\n    type: OnFailure\n"
+        in desk("--format", "spark-application", "--once", pack="local:///a").out
+    )
 
 
 @pytest.mark.parametrize("form", ["spark-submit", "airflow", "spark-application"])
 def test_no_secret_is_printed(desk, form, monkeypatch):
     monkeypatch.setenv("SHOP_DSN", "postgresql://me:hidden@db/shop")
     place = {"airflow": "/opt/pack", "spark-application": "https://files/pack"}.get(form, "my pack")
-    ended = desk("--as", form, "-o", "json", pack=place)
+    ended = desk("--format", form, "-o", "json", pack=place)
     document = json.loads(ended.out)
     assert (document["kind"], document["form"]) == ("Submission", form)
     assert not [word for word in ("hunter2", "hidden") if word in ended.out]
@@ -151,15 +154,15 @@ def test_no_secret_is_printed(desk, form, monkeypatch):
 @pytest.mark.parametrize(
     ("argv", "pack", "words"),
     [
-        (["--conf", "spark.hadoop.fs.s3a.secret.key=x"], "my pack", "holds a secret"),
-        (["--conf", "spark.driver.extraJavaOptions=-Dpassword=x"], "my pack", "holds a secret"),
-        (["--conf", "spark.submit.deployMode=cluster"], "my pack", "the contexts and the spec of this machine"),
-        (["--as", "spark-application"], "my pack", "pods do not see the folder"),
-        (["--as", "spark-application", "--master", "yarn"], "s3a://b", "names no master"),
-        (["--as", "spark-application", "-f", "more"], "s3a://b", "takes files, and no folders"),
+        (["--conf", "spark.hadoop.fs.s3a.secret.key=x"], "my pack", "it is a secret"),
+        (["--conf", "spark.driver.extraJavaOptions=-Dpassword=x"], "my pack", "it is a secret"),
+        (["--conf", "spark.submit.deployMode=cluster"], "my pack", "contexts and spec files of this machine"),
+        (["--format", "spark-application"], "my pack", "pods can't access folders"),
+        (["--format", "spark-application", "--master", "yarn"], "s3a://b", "--master can't be used"),
+        (["--format", "spark-application", "-f", "more"], "s3a://b", "can't contain folders"),
         ([], "s3a://b", "a folder of its own machine"),
-        (["--as", "airflow"], "nowhere", "no seamark-env.tar.gz and no seamark-main.py in nowhere"),
-        ([], None, "no seamark-env.tar.gz and no seamark-main.py in ."),
+        (["--format", "airflow"], "nowhere", "folder nowhere does not contain seamark-env.tar.gz and seamark-main.py"),
+        ([], None, "folder . does not contain seamark-env.tar.gz and seamark-main.py"),
     ],
 )
 def test_what_would_not_run_is_refused(desk, argv, pack, words):

@@ -56,7 +56,7 @@ def rows(text):
 def test_show_has_the_record_that_each_offset_comes_from(desk):
     ended = desk.run("show", "fs")
     assert ended.code == 0, ended.err
-    place = desk.world.fleet.offsets.of("fs").stored[0].evidence.place
+    place = desk.world.fleet.offsets.get("fs").stored[0].evidence.place
     head, titles, row = ended.out.splitlines()
     assert head == "fs · game · source · ✓ HEALTHY · 1 offset · from topic game-offsets"
     assert titles.split() == ["PARTITION", "OFFSET", "WRITTEN", "RECORD"]
@@ -69,16 +69,21 @@ def test_show_names_what_is_odd_and_what_rest_said(desk):
     desk.scan.put(SPACED, {"position": 2}).put(b"not json", b"{}")
     desk.world.client.offsets["fs"] = (Offset({"filename": "/tmp/in.txt"}, None),)
     shown = desk.run("show", "fs").out
-    assert "! variants  filename /tmp/in.txt: stands there under 2 spellings" in shown
+    assert "! duplicate-encoding  filename /tmp/in.txt: has 2 key encodings" in shown
     assert SPACED.decode() in shown
-    assert "! rest-null  filename /tmp/in.txt: REST said null" in shown
-    assert "! bad-key  1 record of topic game-offsets can't be told whose they are" in shown
+    assert "! rest-null  filename /tmp/in.txt: REST returned null" in shown
+    assert "! bad-key  1 record of topic game-offsets without a known owner" in shown
     assert "not json" not in shown
     raw = desk.run("show", "fs", "--raw").out
     assert "not json → {}" in raw
     assert "records:" in raw
     body = json.loads(desk.run("show", "fs", "--raw", "-o", "json").out)
-    assert {found["finding"] for found in body["findings"]} == {"variants", "never-read", "rest-null", "bad-key"}
+    assert {found["finding"] for found in body["findings"]} == {
+        "duplicate-encoding",
+        "unreadable-key",
+        "rest-null",
+        "bad-key",
+    }
     assert len(body["records"]) == 2
     assert body["rest"] == [{"partition": {"filename": "/tmp/in.txt"}, "offset": None}]
 
@@ -97,11 +102,11 @@ def test_show_marks_what_is_not_certain(desk):
 
 def test_show_names_the_forgotten_and_groups_and_the_gone(desk):
     desk.scan.put(*fs(None))
-    assert "forgotten: filename /tmp/in.txt" in desk.run("show", "fs").out
+    assert "deleted: filename /tmp/in.txt" in desk.run("show", "fs").out
     assert "group/connect-lake · 1 offset · from group connect-lake" in desk.run("show", "group/connect-lake").out
     gone = desk.run("show", "gone")
     assert gone.out.startswith("game/gone · 1 offset · from topic game-offsets")
-    assert "! there is no such connector" in gone.out
+    assert "! the connector does not exist" in gone.out
 
 
 def test_nothing_of_a_record_reaches_a_terminal_raw(desk):
@@ -119,7 +124,7 @@ def test_export_verify_and_diff(desk, tmp_path):
     assert ended.err == f"3 offsets of 3 owners are in {file}\n"
     checked = desk.run("verify", file)
     assert checked.code == 0
-    assert "✓ as it was written" in checked.out
+    assert "✓ checksums match" in checked.out
     same = desk.run("diff", file, "--detailed-exitcode")
     assert (same.code, same.out.splitlines()[-1]) == (0, "0 differences, 3 equal")
     desk.scan.put(*fs(9))
@@ -137,7 +142,7 @@ def test_export_verify_and_diff(desk, tmp_path):
     ]
     again = desk.run("export", "--all", "--out", file)
     assert again.code == 1
-    assert "replaces nothing" in again.err
+    assert "never overwrites a file" in again.err
 
 
 def test_export_to_standard_output_is_the_document_and_nothing_else(desk):
@@ -146,7 +151,7 @@ def test_export_to_standard_output_is_the_document_and_nothing_else(desk):
     assert json.loads(ended.out)["offsets"] == {
         "game/fs": [{"partition": {"filename": "/tmp/in.txt"}, "offset": {"position": 8}}]
     }
-    assert "variants: fs: stands there under 2 spellings" in ended.err
+    assert "duplicate-encoding: fs: has 2 key encodings" in ended.err
 
 
 def test_an_export_with_holes_says_so_and_ends_with_3(desk, tmp_path):
@@ -157,7 +162,7 @@ def test_an_export_with_holes_says_so_and_ends_with_3(desk, tmp_path):
     assert "no worker answers" in ended.err
     checked = desk.run("verify", file)
     assert checked.code == 0
-    assert "! not in it: connectors of game: no worker answers" in checked.out
+    assert "! not exported: connectors of game: no worker answers" in checked.out
 
 
 def test_the_collector_works_again_after_an_export(desk):
@@ -179,8 +184,8 @@ def test_verify_names_what_was_changed_and_ends_with_1(desk, tmp_path):
     file.write_text(json.dumps(body))
     ended = desk.run("verify", file)
     assert ended.code == 1
-    assert "✗ game/fs: its offsets or records are not as they were written" in ended.out
-    assert "is not as it was written" in ended.err
+    assert "✗ game/fs: the checksum of its offsets and records does not match" in ended.out
+    assert "was changed after it was exported" in ended.err
     assert desk.run("verify", tmp_path / "none").code == 64
 
 
@@ -206,4 +211,4 @@ def test_orphans_have_their_age(desk):
     assert desk.run("orphans", "-o", "name").out == "game/gone\n"
     desk.world.client.connectors = (*desk.world.client.connectors, connector("gone"))
     none = desk.run("orphans")
-    assert (none.code, none.out, none.err) == (0, "", "no orphans: every offset has its connector\n")
+    assert (none.code, none.out, none.err) == (0, "", "no orphaned offsets\n")

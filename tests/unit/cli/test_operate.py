@@ -69,7 +69,7 @@ def test_heal_restarts_what_has_failed_in_one_change_and_ends_with_0(desk):
     assert desk.game.calls["restart"] == 1
     assert len(desk.changes()) == 1
     assert [line.split() for line in ended.out.splitlines()] == [
-        ["CONNECTOR", "OUTCOME", "RESTARTS", "WHY", "IT", "FAILED"],
+        ["CONNECTOR", "OUTCOME", "RESTARTS", "ERROR"],
         ["game/b", "✓", "runs", "1", "task", "0:", "without", "a", "trace"],
     ]
     assert "game/b: runs again, after 1 restart" in ended.err
@@ -79,7 +79,7 @@ def test_heal_restarts_what_has_failed_in_one_change_and_ends_with_0(desk):
 def test_heal_says_that_nothing_has_failed(desk):
     desk.game.failed_tasks["b"] = set()
     ended = desk.run("connectors", "heal")
-    assert (ended.code, ended.out, ended.err) == (0, "", "nothing has failed\n")
+    assert (ended.code, ended.out, ended.err) == (0, "", "no failed connectors\n")
     assert desk.slept == 0
 
 
@@ -99,7 +99,7 @@ def test_heal_gives_up_says_why_and_ends_with_3(desk):
     assert desk.game.calls["restart"] == 2
     assert len(desk.changes()) == 2
     assert "✗ given up" in ended.out
-    assert "error: given up: game/b\ncause: game/b: task 0: without a trace\n" in ended.err
+    assert "error: gave up on game/b\ncause: game/b: task 0: without a trace\n" in ended.err
     assert 10 <= desk.slept < 30
 
 
@@ -130,7 +130,7 @@ def test_heal_dry_run_shows_the_first_round(desk):
     assert ended.code == 0
     assert "connector/game/b   restarts task 0" in ended.out
     assert desk.game.writes == 0
-    assert desk.run("connectors", "heal", "a", "--dry-run").err == "nothing has failed\n"
+    assert desk.run("connectors", "heal", "a", "--dry-run").err == "no failed connectors\n"
 
 
 def test_heal_takes_a_selection_and_leaves_the_rest_alone(desk):
@@ -171,13 +171,13 @@ def test_rename_is_refused_where_a_place_is_lost_and_done_when_that_is_accepted(
     desk.game.offsets["a"] = (Offset({"filename": "/in"}, {"position": 7}),)
     refused = desk.run("connectors", "rename", "a", "z", "--yes")
     assert refused.code == 5
-    assert "error: as z, a would lose its place\n" in refused.err
-    assert "--accept-loss" in refused.err
+    assert "error: renamed to z, connector a would lose its offsets; no changes were made\n" in refused.err
+    assert "--allow-offset-loss" in refused.err
     shown = desk.run("connectors", "rename", "a", "z", "--dry-run")
     assert shown.code == 0
     assert "! lost: 1 source offset of a in offsets" in shown.out
     assert desk.game.writes == 0
-    ended = desk.run("connectors", "rename", "a", "z", "--accept-loss", typed="a\n")
+    ended = desk.run("connectors", "rename", "a", "z", "--allow-offset-loss", typed="a\n")
     assert ended.code == 0, ended.err
     assert set(desk.game.configs) == {"b", "z"}
 
@@ -187,7 +187,7 @@ def test_rename_is_refused_where_a_place_is_lost_and_done_when_that_is_accepted(
 
 def test_plugins_are_listed_with_the_workers_that_lack_them(desk):
     desk.game.plugins[W2] = [Plugin(SOURCE, "source", "4.2.0")]
-    ended = desk.run("connectors", "plugins")
+    ended = desk.run("plugins", "list")
     assert ended.code == 0
     lines = [line.split(maxsplit=4) for line in ended.out.splitlines()[1:]]
     assert lines == [
@@ -195,25 +195,25 @@ def test_plugins_are_listed_with_the_workers_that_lack_them(desk):
         ["game", SOURCE, "source", "4.2.0", f"▲ 1 of 2   4.3.1 on {W1}"],
         ["game", SOURCE, "source", "4.3.1", f"▲ 1 of 2   4.2.0 on {W2}"],
     ]
-    items = json.loads(desk.run("connectors", "plugins", "-o", "json").out)["items"]
+    items = json.loads(desk.run("plugins", "list", "-o", "json").out)["items"]
     assert items[0]["missing"] == [W2]
     assert items[1]["other_versions"] == {W1: "4.3.1"}
 
 
 def test_plugins_are_chosen_by_class_and_by_difference(desk):
-    assert desk.run("connectors", "plugins", "FileStreamSink*", "-o", "name").out == f"{SINK}\n"
-    assert desk.run("connectors", "plugins", SOURCE, "-o", "name").out == f"{SOURCE}\n"
-    same = desk.run("connectors", "plugins", "--differing")
+    assert desk.run("plugins", "list", "FileStreamSink*", "-o", "name").out == f"{SINK}\n"
+    assert desk.run("plugins", "list", SOURCE, "-o", "name").out == f"{SOURCE}\n"
+    same = desk.run("plugins", "list", "--mismatched")
     assert (same.code, same.out, same.err) == (0, "", "no plugins\n")
 
 
 def test_a_worker_that_is_away_makes_the_plugins_partial(desk):
     desk.game.away = {W2}
-    ended = desk.run("connectors", "plugins")
+    ended = desk.run("plugins", "list")
     assert ended.code == 3
     assert f"error: can't reach {W2}" in ended.err
     desk.game.away = {W1, W2}
-    assert desk.run("connectors", "plugins").code == 6
+    assert desk.run("plugins", "list").code == 6
 
 
 # --- loggers
@@ -221,32 +221,32 @@ def test_a_worker_that_is_away_makes_the_plugins_partial(desk):
 
 def test_loggers_are_listed_by_level_and_worker(desk):
     desk.game.loggers[W1][LONG] = "DEBUG"
-    ended = desk.run("connectors", "loggers", "list")
+    ended = desk.run("loggers", "list")
     assert ended.code == 0
     assert [line.split() for line in ended.out.splitlines()[1:]] == [
         ["game", "root", "INFO", "all", "2"],
         ["game", LONG, "DEBUG", W1],
     ]
-    assert desk.run("connectors", "loggers", "list", "org.*", "-o", "name").out == f"{LONG}\n"
+    assert desk.run("loggers", "list", "org.*", "-o", "name").out == f"{LONG}\n"
     desk.game.away = {W2}
-    assert desk.run("connectors", "loggers", "list").code == 3
+    assert desk.run("loggers", "list").code == 3
     desk.game.away = {W1, W2}
-    assert desk.run("connectors", "loggers", "list").code == 6
+    assert desk.run("loggers", "list").code == 6
 
 
 def test_a_level_is_told_before_and_after_and_undone(desk):
-    ended = desk.run("connectors", "loggers", "set", LONG, "debug", "--all-workers", "--yes")
+    ended = desk.run("loggers", "set", LONG, "debug", "--all-workers", "--yes")
     assert ended.code == 0, ended.err
     assert f'{LONG} on {W1}  "INFO" → "DEBUG"' in ended.out
-    assert "! a worker that restarts goes back to the levels of its own log config" in ended.out
+    assert "! a worker that restarts returns to the levels of its own log config" in ended.out
     assert {levels[LONG] for levels in desk.game.loggers.values()} == {"DEBUG"}
     assert desk.run("journal", "undo", desk.changes()[0], "--yes").code == 0
     assert {levels[LONG] for levels in desk.game.loggers.values()} == {"INFO"}
 
 
 def test_a_level_needs_its_workers(desk):
-    assert desk.run("connectors", "loggers", "set", "root", "DEBUG", "-y").code == 64
-    assert desk.run("connectors", "loggers", "set", "root", "LOUD", "-y", "--all-workers").code == 64
-    assert desk.run("connectors", "loggers", "set", "root", "DEBUG", "--worker", W1, "--all-workers", "-y").code == 64
-    assert desk.run("connectors", "loggers", "set", "root", "DEBUG", "--worker", W1, "-y").code == 0
+    assert desk.run("loggers", "set", "root", "DEBUG", "-y").code == 64
+    assert desk.run("loggers", "set", "root", "LOUD", "-y", "--all-workers").code == 64
+    assert desk.run("loggers", "set", "root", "DEBUG", "--worker", W1, "--all-workers", "-y").code == 64
+    assert desk.run("loggers", "set", "root", "DEBUG", "--worker", W1, "-y").code == 0
     assert (desk.game.loggers[W1]["root"], desk.game.loggers[W2]["root"]) == ("DEBUG", "INFO")

@@ -70,20 +70,20 @@ def test_rename_is_one_change_and_undone(fake, run):
 
 
 def test_plugins_are_read_from_every_worker(fake, run):
-    items = json.loads(run("connectors", "plugins", "-o", "json").out)["items"]
+    items = json.loads(run("plugins", "list", "-o", "json").out)["items"]
     assert [item["workers"] for item in items] == [list(fake.urls)] * len(fake.setup.plugins)
     fake.kill(1)
-    assert run("connectors", "plugins").code == 3
+    assert run("plugins", "list").code == 3
 
 
 def test_levels_are_set_for_the_cluster_and_put_back(fake, run):
-    ended = run("connectors", "loggers", "set", "org.apache", "TRACE", "--all-workers", "--yes")
+    ended = run("loggers", "set", "org.apache", "TRACE", "--all-workers", "--yes")
     assert ended.code == 0, ended.err
     assert "PUT /admin/loggers/org.apache?scope=cluster" in fake.asked("admin/loggers")
-    assert "TRACE" in run("connectors", "loggers", "list", "org.apache").out
+    assert "TRACE" in run("loggers", "list", "org.apache").out
     change = run("journal", "list", "-o", "name").out.split()[0]
     assert run("journal", "undo", change, "--yes").code == 0
-    assert "INFO" in run("connectors", "loggers", "list", "org.apache").out
+    assert "INFO" in run("loggers", "list", "org.apache").out
 
 
 def test_one_logger_is_read_by_name(fake):

@@ -8,6 +8,7 @@ import click
 import pytest
 
 from seamark.cli.main import execute, root
+from seamark.cli.options import Number
 from seamark.cli.session import Session
 from tests.unit.cli.stubs import StubFleet, connector, run_seamark
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
@@ -31,7 +32,7 @@ def test_commands_are_the_ones_of_the_design():
         "connectors list",
         "connectors show",
         "connectors create",
-        "connectors change",
+        "connectors update",
         "connectors pause",
         "connectors resume",
         "connectors stop",
@@ -39,9 +40,9 @@ def test_commands_are_the_ones_of_the_design():
         "connectors heal",
         "connectors rename",
         "connectors delete",
-        "connectors plugins",
-        "connectors loggers list",
-        "connectors loggers set",
+        "plugins list",
+        "loggers list",
+        "loggers set",
         "plan",
         "apply",
         "pull",
@@ -56,25 +57,25 @@ def test_commands_are_the_ones_of_the_design():
         "topics show",
         "topics create",
         "topics delete",
-        "topics grow",
-        "topics alter",
+        "topics add-partitions",
+        "topics update",
         "topics health",
         "groups list",
         "groups show",
         "groups move",
         "groups delete",
-        "land plan",
-        "land run",
-        "land compact",
-        "land status",
-        "land submit",
-        "copy plan",
-        "copy run",
-        "copy status",
-        "copy verify",
-        "copy cutover",
-        "copy finish",
-        "copy readers",
+        "pipelines plan",
+        "pipelines run",
+        "pipelines compact",
+        "pipelines status",
+        "pipelines submit",
+        "copies plan",
+        "copies run",
+        "copies status",
+        "copies verify",
+        "copies cutover",
+        "copies cleanup",
+        "copies consumers",
         "lag",
         "init",
         "workers list",
@@ -85,12 +86,13 @@ def test_commands_are_the_ones_of_the_design():
         "offsets diff",
         "offsets orphans",
         "offsets move",
-        "offsets forget",
+        "offsets restore",
+        "offsets reset",
         "offsets import",
         "offsets copy",
         "offsets relocate",
         "offsets purge",
-        "offsets mend",
+        "offsets repair",
         "offsets skip",
         "doctor",
         "context add",
@@ -193,6 +195,28 @@ def test_consent_by_a_variable_is_no_consent(monkeypatch, tmp_path):
 def test_every_command_takes_the_global_options(command):
     names = {name for param in command.params for name in param.opts}
     assert {"--context", "--output", "-o", "--no-headers", "-q", "-v", "--color", "--no-input"} <= names
+
+
+def test_every_whole_number_may_have_commas():
+    numbers = [(*path, param.name) for path, command in LEAVES for param in command.params if param.type is click.INT]
+    ranges = [
+        (*path, param.name)
+        for path, command in LEAVES
+        for param in command.params
+        if isinstance(param.type, click.IntRange) and not getattr(param, "count", False)
+    ]
+    assert (numbers, ranges) == ([], [])
+    found = [param for _, command in LEAVES for param in command.params if isinstance(param.type, Number)]
+    assert {max(param.opts, key=len) for param in found} >= {"--limit", "--shift", "--max-lag", "--slice-records"}
+    for param in found:
+        assert param.type.convert("1,234", param, None) == 1234
+
+
+@pytest.mark.parametrize("text", ["0", "-1,000", "1,2", "x"])
+def test_another_number_is_a_usage_error(text):
+    ended = run_seamark("journal", "list", "--limit", text)
+    assert ended.code == 64
+    assert f"error: invalid value '{text}' for --limit: expected a whole number of at least 1\n" in ended.err
 
 
 @pytest.mark.parametrize("setting", [["--color", "always"], ["--color=always"]])

@@ -54,11 +54,11 @@ def test_plan_shows_and_changes_nothing(desk):
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.splitlines() == [
         'Context dev · Connect "game" 4.3.1, 1 worker · 1 connector read, 0 unchanged',
-        "  + connector/game/a   create, RUNNING: begins anew, no offset of that name",
+        "  + connector/game/a   create, RUNNING: starts from the beginning, no offset of this name exists",
         "  ~ connector/game/b   restarts 2 tasks",
         '      tasks.max  "2" → "1"',
-        "Plan: 1 to create, 1 to change, 0 to delete. 3 tasks start or restart. Nothing was changed yet.",
         "+ create  ~ change",
+        "Plan: 1 to create, 1 to change, 0 to delete. 3 tasks start or restart. No changes were made.",
     ]
     assert desk.game.writes == 0
 
@@ -159,7 +159,7 @@ def test_offline_finds_what_the_policy_does_not_allow(desk):
     desk.define("b", **{"connection.url": "jdbc:h2:mem:x;INIT=RUNSCRIPT FROM 'http://evil/x'"})
     ended = desk.plan("--offline")
     assert (ended.code, ended.out) == (5, "")
-    assert "does not allow connector game/b" in ended.err
+    assert "doesn't allow connector game/b" in ended.err
     assert desk.plan().code == 5
     assert desk.plan("a").code == 0
 
@@ -167,12 +167,12 @@ def test_offline_finds_what_the_policy_does_not_allow(desk):
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["apply"], "what shall be applied?"),
-        (["apply", "a", "b"], "what shall be applied?"),
-        (["apply", "plan.json", "--prune"], "applied as it is"),
+        (["apply"], "nothing to apply"),
+        (["apply", "a", "b"], "nothing to apply"),
+        (["apply", "plan.json", "--prune"], "can't be changed"),
         (["plan"], "Missing option"),
         (["destroy"], "Missing option"),
-        (["plan", "-f", "config", "--offline", "--prune"], "compares with nothing"),
+        (["plan", "-f", "config", "--offline", "--prune"], "makes no plan"),
     ],
 )
 def test_wrong_usage_says_what_is_missing(desk, argv, said):
@@ -209,5 +209,5 @@ def test_a_part_of_a_folder_is_another_spec(desk):
     desk.define("a", topic="3")
     ended = desk.run("plan", "-f", path)
     assert (ended.code, ended.out) == (5, "")
-    assert "another spec has 1 of these connectors" in ended.err
+    assert "another spec owns 1 of these connectors" in ended.err
     assert desk.run("plan", "-f", path, "--adopt").code == 0

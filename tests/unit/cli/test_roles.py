@@ -21,7 +21,7 @@ ALL = ("read", "operate", "change-offsets", "change-config", "delete", "administ
 # How some changing commands are called, and what they need.
 CHANGING = {
     "connectors create": (["-f", "{spec}"], {"change-config"}),
-    "connectors change": (["a", "--set", "tasks.max=3"], {"change-config"}),
+    "connectors update": (["a", "--set", "tasks.max=3"], {"change-config"}),
     "connectors pause": (["a"], {"operate"}),
     "connectors resume": (["p"], {"operate"}),
     "connectors stop": (["a"], {"operate"}),
@@ -211,7 +211,7 @@ def test_most_commands_get_as_far_as_the_roles(desk):
 
 
 # Healing waits by the clock, and copies read topics before they ask for anything: their services are tested alone.
-SLOW = ("connectors heal", "copy cutover", "copy finish", "copy run")
+SLOW = ("connectors heal", "copies cutover", "copies cleanup", "copies run")
 
 
 @pytest.mark.parametrize(

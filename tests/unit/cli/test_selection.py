@@ -138,7 +138,7 @@ def test_a_name_in_a_list_that_is_nowhere_is_an_error(desk):
     names = desk.write("b\nnope\n", "names.txt")
     ended = desk.run("connectors", "pause", "--names-from", names, "--yes")
     assert ended.code == 1
-    assert "there is no connector nope" in ended.err
+    assert "connector nope does not exist" in ended.err
     assert desk.game.writes == 0
     listed = desk.run("connectors", "list", "--names-from", names, "-o", "name")
     assert (listed.code, listed.out) == (3, "game/b\n")
@@ -147,7 +147,7 @@ def test_a_name_in_a_list_that_is_nowhere_is_an_error(desk):
 def test_an_empty_list_changes_nothing(desk):
     ended = desk.run("connectors", "delete", "--names-from", "-", "--yes", stdin="\n# none\n")
     assert ended.code == 1
-    assert "no connector fits" in ended.err
+    assert "no connector matches" in ended.err
     assert desk.game.writes == 0
 
 

@@ -56,7 +56,7 @@ def test_topics_list_leaves_internal_ones_out_unless_asked(desk):
     assert ended.code == 0, ended.err
     assert rows(ended.out) == [
         ["TOPIC", "PARTITIONS", "REPLICATION", "HEALTH", "CLEANUP"],
-        ["t", "2", "1", "✓", "WELL", "delete"],
+        ["t", "2", "1", "✓", "HEALTHY", "delete"],
     ]
     assert desk.run("topics", "list", "--internal", "-o", "name").out == "__internal\nt\n"
     assert desk.run("topics", "list", "x*", "-o", "name").out == ""
@@ -66,7 +66,7 @@ def test_topics_list_leaves_internal_ones_out_unless_asked(desk):
 def test_a_plain_name_that_is_nowhere_is_an_error(desk, noun):
     ended = desk.run(noun, "list", "nobody")
     assert ended.code == 1
-    assert f"error: there is no {noun[:-1]} nobody" in ended.err
+    assert f"error: {noun[:-1]} nobody does not exist" in ended.err
     assert desk.run(noun, "list", "nobody", "*").code == 3
     assert desk.run(noun, "list", "nobody*").code == 0
 
@@ -91,14 +91,16 @@ def test_topics_show_tells_partitions_configs_and_users(desk):
 
 
 def test_topics_are_created_grown_and_altered(desk):
-    made = desk.run("topics", "create", "n", "--partitions", "1", "--replication", "1", "--config", "a=b=c", "-y")
+    made = desk.run(
+        "topics", "create", "n", "--partitions", "1", "--replication-factor", "1", "--config", "a=b=c", "-y"
+    )
     assert made.code == 0, made.err
     assert desk.brokers.topics["n"].configs == {"a": "b=c"}
-    assert desk.run("topics", "grow", "n", "--to", "3", "-y").code == 0
+    assert desk.run("topics", "add-partitions", "n", "--total", "3", "-y").code == 0
     assert len(desk.brokers.topics["n"].logs) == 3
-    assert desk.run("topics", "alter", "n", "--set", "a=d", "-y").code == 0
+    assert desk.run("topics", "update", "n", "--config", "a=d", "-y").code == 0
     assert desk.brokers.topics["n"].configs == {"a": "d"}
-    assert desk.run("topics", "alter", "n", "--unset", "a", "-y").code == 0
+    assert desk.run("topics", "update", "n", "--unset", "a", "-y").code == 0
     assert desk.brokers.topics["n"].configs == {}
 
 
@@ -108,9 +110,9 @@ def test_a_config_is_key_and_value(desk, pair):
 
 
 def test_shrinking_ends_with_5_and_names_the_copy(desk):
-    ended = desk.run("topics", "grow", "t", "--to", "1", "-y")
+    ended = desk.run("topics", "add-partitions", "t", "--total", "1", "-y")
     assert ended.code == 5
-    assert "seamark copy plan t --partitions 2:1" in ended.err
+    assert "seamark copies plan t --partitions 2:1" in ended.err
 
 
 def test_deleting_a_topic_needs_its_name_typed(desk):
@@ -118,7 +120,7 @@ def test_deleting_a_topic_needs_its_name_typed(desk):
     assert not desk.brokers.writes
     ended = desk.run("topics", "delete", "t", typed="t\n")
     assert ended.code == 0, ended.err
-    assert "- topic/t   delete: 20 records in 2 partitions, for good" in ended.out
+    assert "- topic/t   delete: 20 records in 2 partitions, permanently" in ended.out
     assert "the journal keeps the committed offsets of group/g" in ended.out
     assert "t" not in desk.brokers.topics
 
@@ -140,20 +142,20 @@ def make_well(desk):
 def test_health_tells_what_where_why_and_the_next_step(desk):
     make_well(desk)
     fine = desk.run("topics", "health")
-    assert (fine.code, fine.out) == (0, "3 topics, 4 partitions, 1 group looked at: all is well\n"), fine.err
+    assert (fine.code, fine.out) == (0, "3 topics, 4 partitions, 1 group checked: no findings\n"), fine.err
     desk.brokers.topics["t"].leaderless = {0, 1}
     ended = desk.run("topics", "health")
     assert ended.code == 1
     assert ended.out.splitlines() == [
-        "✗ ERROR    nobody leads it  (leaderless)",
+        "✗ ERROR    the partition has no leader  (leaderless)",
         "    where: t 0-1",
-        "    why:   it can be neither read nor written",
-        "    next:  broker 1 is up: wait, or look into the log there",
-        "✗ ERROR    1 copy in sync, and min.insync.replicas is 1  (under-min-isr)",
+        "    why:   the partition can be neither read nor written",
+        "    next:  broker 1 is running: wait, or check the broker log",
+        "✗ ERROR    1 replica in sync, and min.insync.replicas is 1  (under-min-isr)",
         "    where: t 0-1",
-        "    why:   it takes no write with acks=all, which Connect and most producers use",
-        "    next:  broker 1 is up: wait, or look into the log there",
-        "3 topics, 4 partitions, 1 group looked at: 2 errors",
+        "    why:   writes with acks=all fail, which Connect and most producers use",
+        "    next:  broker 1 is running: wait, or check the broker log",
+        "3 topics, 4 partitions, 1 group checked: 2 errors",
     ]
     body = json.loads(desk.run("topics", "health", "-o", "json").out)
     assert body["counts"] == {"error": 2, "warning": 0, "info": 0}
@@ -166,7 +168,7 @@ def test_what_is_the_same_of_many_topics_is_said_once(desk):
     for number in range(12):
         desk.brokers.add_topic(f"u{number:02}", leaderless={0})
     lines = desk.run("topics", "health").out.splitlines()
-    assert (lines[0], len(lines)) == ("✗ ERROR    nobody leads it  (leaderless)", 9)
+    assert (lines[0], len(lines)) == ("✗ ERROR    the partition has no leader  (leaderless)", 9)
     assert lines[1] == f"    where: {' · '.join(f'u{number:02} 0' for number in range(10))} and 2 topics more (-o wide)"
     assert "u11 0" in desk.run("topics", "health", "-o", "wide").out
     assert len(json.loads(desk.run("topics", "health", "-o", "json").out)["items"]) == 24
@@ -176,7 +178,7 @@ def test_health_can_be_asked_of_some_topics(desk):
     desk.brokers.topics["t"].leaderless = {0}
     assert desk.run("topics", "health", "__*").code == 0
     missing = desk.run("topics", "health", "typo")
-    assert (missing.code, "there is no topic typo" in missing.err) == (1, True)
+    assert (missing.code, "topic typo does not exist" in missing.err) == (1, True)
 
 
 def test_health_that_could_not_read_all_says_so(desk):
@@ -184,7 +186,7 @@ def test_health_that_could_not_read_all_says_so(desk):
     desk.game.failing["read_connectors", ""] = UnreachableError("nobody answers")
     ended = desk.run("topics", "health")
     assert ended.code == 3
-    assert "nothing found in what could be read" in ended.out
+    assert "no findings in what could be read" in ended.out
 
 
 def test_groups_are_listed_and_shown(desk):
@@ -195,7 +197,7 @@ def test_groups_are_listed_and_shown(desk):
     ]
     assert desk.run("groups", "list", "h*", "-o", "name").out == ""
     shown = desk.run("groups", "show", "g").out
-    assert "group g · EMPTY · classic · 0 members · 6 records behind · of connector/game/own" in shown
+    assert "group g · EMPTY · classic · 0 members · lag 6 records · connector/game/own" in shown
     assert [found["lag"] for found in json.loads(desk.run("groups", "show", "g", "-o", "json").out)["positions"]] == [
         6,
         0,
@@ -207,18 +209,18 @@ def test_a_group_is_moved_and_what_is_shown_can_be_put_back(desk, tmp_path):
     saved.write_text(desk.run("groups", "show", "g", "-o", "csv").out)
     ended = desk.run("groups", "move", "g", "--to", "earliest", "--topic", "t:0", "-y")
     assert ended.code == 0, ended.err
-    assert '"4" → "0", 4 records read again' in ended.out
+    assert '"4" → "0", 4 records reprocessed' in ended.out
     assert desk.brokers.groups["g"].offsets["t", 0].offset == 0
-    assert desk.run("groups", "move", "g", "--from", str(saved), "-y").code == 0
+    assert desk.run("groups", "move", "g", "--from-file", str(saved), "-y").code == 0
     assert desk.brokers.groups["g"].offsets["t", 0].offset == 4
     assert desk.run("groups", "move", "g", "--shift", "-1", "-y").code == 0
     assert desk.run("groups", "move", "g", "--back", "1h", "-y").code == 0
-    assert {found.offset for found in desk.brokers.groups["g"].offsets.values()} == {10}
+    assert {found.offset for found in desk.brokers.groups["g"].offsets.values()} == {0}
 
 
 def test_a_move_from_another_group_takes_its_name(desk):
     desk.brokers.add_group("h", {("t", 0): 7})
-    assert desk.run("groups", "move", "g", "--from", "h", "-y").code == 0
+    assert desk.run("groups", "move", "g", "--from-group", "h", "-y").code == 0
     assert desk.brokers.groups["g"].offsets["t", 0].offset == 7
 
 
@@ -240,25 +242,22 @@ def test_lag_shows_the_worst_first_and_the_total(desk):
     ended = desk.run("lag")
     assert ended.code == 0, ended.err
     assert rows(ended.out) == [
-        ["GROUP", "CONNECTOR", "STATE", "PARTITIONS", "LAG", "BEHIND", "WORST"],
+        ["GROUP", "CONNECTOR", "STATE", "PARTITIONS", "LAG", "DELAY", "WORST"],
         # The records of these brokers are of 1970.
         ["behind", "-", "EMPTY", "1", "10", "56", "years", "t-0", "10"],
         ["g", "-", "EMPTY", "2", "6", "~", "56", "years", "t-0", "6"],
         [
             "2",
             "groups,",
+            "total",
+            "lag",
             "16",
-            "records",
-            "behind",
-            "in",
-            "total;",
-            "the",
-            "oldest",
-            "waits",
-            "for",
-            "behind:",
+            "records;",
+            "highest",
+            "delay",
             "56",
             "years",
+            "(behind)",
         ],
     ]
     told = json.loads(desk.run("lag", "-o", "json").out)
@@ -271,7 +270,7 @@ def test_lag_shows_a_trend_while_it_is_watched(desk):
         desk.brokers.topics["t"].logs[0] += [0] * 5
 
     desk.on_sleep = read_on
-    ended = desk.run("lag", "--watch", "--count", "3")
+    ended = desk.run("lag", "--watch", "--max-updates", "3")
     assert ended.code == 0, ended.err
     assert "TREND" in ended.out
     assert "▁▄█" in ended.out or "▁▅█" in ended.out

@@ -26,7 +26,7 @@ def fail_on(number, error):
 @pytest.mark.parametrize("command", WATCHED, ids=" ".join)
 def test_watch_appends_blocks_to_a_pipe(command):
     fleet = StubFleet(connectors_found=[connector("a")])
-    ended = run_seamark(*command, "--watch", "--count", "3", fleet=fleet)
+    ended = run_seamark(*command, "--watch", "--max-updates", "3", fleet=fleet)
     assert ended.code == 0
     assert ended.out.count("2026-11-14T12:04:31Z\n") == 3
     assert "\x1b" not in ended.out
@@ -35,20 +35,20 @@ def test_watch_appends_blocks_to_a_pipe(command):
 
 @pytest.mark.parametrize("command", WATCHED, ids=" ".join)
 def test_watch_writes_one_json_line_a_reading(command):
-    ended = run_seamark(*command, "--watch", "--count", "2", "-o", "json", fleet=StubFleet())
+    ended = run_seamark(*command, "--watch", "--max-updates", "2", "-o", "json", fleet=StubFleet())
     documents = [json.loads(text) for text in ended.out.splitlines()]
     assert [document["time"] for document in documents] == ["2026-11-14T12:04:31Z"] * 2
 
 
 def test_watch_sleeps_between_readings_only():
-    ended = run_seamark("status", "--watch", "--count", "3", "--every", "500ms")
+    ended = run_seamark("status", "--watch", "--max-updates", "3", "--interval", "500ms")
     assert ended.code == 0
     assert ended.naps == [0.5, 0.5]
 
 
 def test_watch_redraws_in_place_on_a_terminal():
     fleet = StubFleet(connectors_found=[connector("a")])
-    ended = run_seamark("connectors", "list", "--watch", "--count", "2", fleet=fleet, terminal=True)
+    ended = run_seamark("connectors", "list", "--watch", "--max-updates", "2", fleet=fleet, terminal=True)
     assert ended.code == 0
     assert "every 2 s · Ctrl-C ends" in ended.out
     # The cursor goes up and lines are cleared one by one; the whole screen never is, which would flicker.
@@ -59,7 +59,7 @@ def test_watch_redraws_in_place_on_a_terminal():
 
 
 def test_watch_on_a_terminal_still_writes_json_lines():
-    ended = run_seamark("status", "--watch", "--count", "2", "-o", "json", terminal=True)
+    ended = run_seamark("status", "--watch", "--max-updates", "2", "-o", "json", terminal=True)
     assert len([json.loads(text) for text in ended.out.splitlines()]) == 2
 
 
@@ -73,7 +73,7 @@ def test_interrupt_ends_a_watch_without_a_word(terminal):
 
 def test_error_that_may_pass_does_not_end_a_watch():
     fleet = StubFleet(before_read=fail_on(2, UnreachableError("w1 does not answer")))
-    ended = run_seamark("status", "--watch", "--count", "3", fleet=fleet)
+    ended = run_seamark("status", "--watch", "--max-updates", "3", fleet=fleet)
     assert ended.code == 0
     assert ended.out.count("Context dev") == 2
     assert ended.err == "error: w1 does not answer\n"
@@ -81,14 +81,14 @@ def test_error_that_may_pass_does_not_end_a_watch():
 
 def test_watch_ends_with_the_code_of_its_last_reading():
     fleet = StubFleet(before_read=fail_on(2, UnreachableError("w1 does not answer")))
-    assert run_seamark("status", "--watch", "--count", "2", fleet=fleet).code == 6
+    assert run_seamark("status", "--watch", "--max-updates", "2", fleet=fleet).code == 6
     partly = StubFleet(failures={"b": UnreachableError("no")}, clusters=("a", "b"))
-    assert run_seamark("status", "--watch", "--count", "2", fleet=partly).code == 3
+    assert run_seamark("status", "--watch", "--max-updates", "2", fleet=partly).code == 3
 
 
 def test_error_that_may_pass_is_shown_in_place_on_a_terminal():
     fleet = StubFleet(before_read=fail_on(2, UnreachableError("w1 does not answer")))
-    ended = run_seamark("status", "--watch", "--count", "2", fleet=fleet, terminal=True)
+    ended = run_seamark("status", "--watch", "--max-updates", "2", fleet=fleet, terminal=True)
     assert "w1 does not answer" in ended.out
     assert ended.err == ""
 
@@ -102,8 +102,8 @@ def test_error_that_stays_ends_a_watch(terminal):
 
 
 def test_readings_may_not_come_too_fast():
-    assert run_seamark("status", "--watch", "--every", "1ms").code == 64
-    assert run_seamark("status", "--watch", "--count", "0").code == 64
+    assert run_seamark("status", "--watch", "--interval", "1ms").code == 64
+    assert run_seamark("status", "--watch", "--max-updates", "0").code == 64
 
 
 def test_real_interrupt_ends_a_watch_cleanly():

@@ -108,7 +108,7 @@ def test_a_write_that_may_have_arrived_is_sent_once_and_unknown(failure):
     assert network.hosts() == ["one"]
     assert caught.value.exit_code == 1
     assert "create connector x" in caught.value.message
-    assert "read the state" in caught.value.hint
+    assert "check the state" in caught.value.hint
 
 
 def test_a_read_that_broke_off_is_asked_of_the_next_worker():
@@ -211,7 +211,7 @@ def test_zombie_sink_tasks_are_waited_for_and_leave_the_outcome_open():
     with pytest.raises(UnknownOutcomeError) as caught:
         client.patch_offsets("x", [Offset({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 1})])
     assert len(network.asked) > 3
-    assert "restart that worker" in caught.value.hint
+    assert "restart the worker" in caught.value.hint
 
 
 PARTIAL = (

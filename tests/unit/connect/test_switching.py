@@ -22,7 +22,7 @@ def test_sink_that_reads_both_reads_the_target_once():
 
 
 def test_sink_with_a_pattern_is_refused_with_a_way_out():
-    with pytest.raises(RefusedError, match="lake can't be turned to orders-6") as caught:
+    with pytest.raises(RefusedError, match="connector lake can't be switched to topic orders-6") as caught:
         switch_sink("lake", {"topics.regex": "ord.*"}, source="orders", target="orders-6")
     assert "--in-place" in caught.value.hint
 

@@ -49,10 +49,10 @@ def test_create_plans_one_step_and_changes_nothing(connectors, game):
 @pytest.mark.parametrize(
     ("held", "said"),
     [
-        ([], "a: begins anew, no offset of that name"),
-        ([("b", 7)], "a: begins anew, no offset of that name"),
-        ([("a", 40)], "a: goes on at file /in byte 40, an offset of that name is left from 2023-11-14"),
-        ([("a", 40), ("a", None)], "a: begins anew, no offset of that name"),
+        ([], "a: starts from the beginning, no offset of this name exists"),
+        ([("b", 7)], "a: starts from the beginning, no offset of this name exists"),
+        ([("a", 40)], "a: resumes at file /in byte 40, an existing offset of this name from 2023-11-14"),
+        ([("a", 40), ("a", None)], "a: starts from the beginning, no offset of this name exists"),
     ],
 )
 def test_create_of_a_source_says_which_offsets_of_its_name_are_left(tmp_path, game, held, said):
@@ -68,17 +68,17 @@ def test_create_says_how_many_offsets_are_left_and_why_nobody_can_tell(tmp_path,
     scan.put(("a", {"filename": "/else"}), {"position": 2})
     with open_living_fleet(tmp_path, game, scan=scan) as fleet:
         (note,) = fleet.connectors.create("a", SOURCE_CONFIG).plan.notes
-    assert note == "a: goes on from 2 offsets of that name that are left, the newest from 2023-11-14"
+    assert note == "a: resumes from 2 existing offsets of this name, the newest from 2023-11-14"
     with open_living_fleet(tmp_path, game, offsets_topic=None) as fleet:
         (note,) = fleet.connectors.create("a", SOURCE_CONFIG).plan.notes
-    assert note.startswith("a: nobody tells whether offsets of that name are held (")
+    assert note.startswith("a: can't check for existing offsets of this name (")
 
 
 @pytest.mark.parametrize(
     ("group", "said"),
     [
         (sink_group(state="DEAD"), "no group connect-s exists"),
-        (sink_group(), "the group connect-s exists already (EMPTY); a sink goes on from its committed offsets"),
+        (sink_group(), "group connect-s exists already (EMPTY); a sink resumes from its committed offsets"),
         (sink_group(state="STABLE", members=2), "exists already (STABLE with 2 members)"),
     ],
 )
@@ -93,7 +93,7 @@ def test_create_of_a_sink_says_whether_its_group_exists(tmp_path, game, group, s
 def test_create_of_a_sink_goes_on_without_the_brokers(tmp_path, game):
     kafka = StubKafka(failures={"connect-s": UnreachableError("nobody answers")})
     planned = open_living_fleet(tmp_path, game, kafka=kafka).connectors.create("s", SINK_CONFIG)
-    assert "nobody tells whether the group connect-s exists (nobody answers)" in planned.plan.notes[0]
+    assert "can't determine whether group connect-s exists (nobody answers)" in planned.plan.notes[0]
 
 
 def test_create_takes_numbers_and_truth_values_as_connect_does(connectors):
@@ -108,11 +108,11 @@ def test_create_takes_numbers_and_truth_values_as_connect_does(connectors):
     [
         ({}, UsageError, "is empty"),
         ({"file": "/in"}, UsageError, "has no connector.class"),
-        (SOURCE_CONFIG | {"name": "b"}, UsageError, "the config is that of b, not of a"),
-        (SOURCE_CONFIG | {"x": ["y"]}, UsageError, "x of a is not a text"),
-        (SOURCE_CONFIG | {"x": None}, UsageError, "x of a is not a text"),
-        (SOURCE_CONFIG | {"x": "(sensitive)"}, RefusedError, "holds the mask of a secret"),
-        (SOURCE_CONFIG | {"db.password": "******"}, RefusedError, "holds the mask of a secret"),
+        (SOURCE_CONFIG | {"name": "b"}, UsageError, "the config names connector b, not a"),
+        (SOURCE_CONFIG | {"x": ["y"]}, UsageError, "x of a is not a string"),
+        (SOURCE_CONFIG | {"x": None}, UsageError, "x of a is not a string"),
+        (SOURCE_CONFIG | {"x": "(sensitive)"}, RefusedError, "contains the mask of a secret"),
+        (SOURCE_CONFIG | {"db.password": "******"}, RefusedError, "contains the mask of a secret"),
     ],
 )
 def test_create_refuses_what_connect_could_not_use(connectors, game, config, error, said):
@@ -125,7 +125,7 @@ def test_create_refuses_a_name_that_is_taken(connectors, game):
     game.add("a", SOURCE_CONFIG)
     with pytest.raises(AlreadyExistsError) as caught:
         connectors.create("a", SOURCE_CONFIG)
-    assert "seamark connectors change game/a" in caught.value.hint
+    assert "seamark connectors update game/a" in caught.value.hint
 
 
 def test_create_needs_the_cluster_where_there_are_two(tmp_path, game):
@@ -143,9 +143,9 @@ def test_create_in_another_state_needs_connect_3_7(tmp_path):
     connectors = open_living_fleet(tmp_path, LivingConnect(version="3.5.2")).connectors
     with pytest.raises(UnsupportedError) as caught:
         connectors.create("a", SOURCE_CONFIG, state="STOPPED")
-    assert "came with Connect 3.7" in caught.value.cause
+    assert "needs Connect 3.7" in caught.value.cause
     assert connectors.create("a", SOURCE_CONFIG).effects
-    with pytest.raises(UsageError, match="can't begin as ASLEEP"):
+    with pytest.raises(UsageError, match="invalid initial state ASLEEP"):
         connectors.create("a", SOURCE_CONFIG, state="ASLEEP")
 
 
@@ -211,19 +211,19 @@ def test_set_takes_a_key_out(connectors, game):
     assert planned.effects[0].fields == (FieldChange("topic", "t", None),)
     with pytest.raises(UsageError, match="a has no nothing"):
         connectors.set("a", {"nothing": None})
-    with pytest.raises(UsageError, match="name can't be changed"):
+    with pytest.raises(UsageError, match="the key name of a config can't be changed"):
         connectors.set("a", {"name": "b"})
 
 
 def test_change_replaces_the_whole_config(connectors, game):
     game.add("a", SOURCE_CONFIG)
-    planned = connectors.change("a", {"connector.class": SOURCE_CONFIG["connector.class"], "file": "/other"})
+    planned = connectors.update("a", {"connector.class": SOURCE_CONFIG["connector.class"], "file": "/other"})
     assert {found.key for found in planned.effects[0].fields} == {"file", "topic", "tasks.max"}
 
 
 def test_a_config_that_is_so_already_is_an_empty_plan(connectors, game):
     game.add("a", SOURCE_CONFIG)
-    planned = connectors.change("a", SOURCE_CONFIG)
+    planned = connectors.update("a", SOURCE_CONFIG)
     assert planned.is_empty
     assert (planned.plan.locks, planned.plan.preconditions, planned.effects) == ((), (), ())
     assert "No changes." in str(planned)
@@ -269,7 +269,7 @@ def test_delete_says_which_source_offsets_stay_behind(connectors, game):
     game.add("a", SOURCE_CONFIG)
     game.offsets["a"] = (Offset({"f": "/in"}, {"position": 3}),)
     planned = connectors.delete("a")
-    assert planned.plan.notes == ("a: 1 source offset stays in offsets; a connector of that name goes on from there",)
+    assert planned.plan.notes == ("a: 1 source offset stays in offsets; a connector of that name resumes from there",)
     assert planned.effects == (Effect(ChangeKind.DELETE, SUBJECT, "delete: 1 task ends"),)
 
 
@@ -280,7 +280,7 @@ def test_delete_of_a_sink_says_its_group_with_partitions_and_lag(tmp_path, game)
     )
     kafka = StubKafka(ends={("t", 0): 50, ("t", 1): 43})
     (note,) = open_living_fleet(tmp_path, game, kafka=kafka).connectors.delete("s").plan.notes
-    assert note == "s: the group connect-s stays behind with 2 partitions, 13 records behind"
+    assert note == "s: group connect-s is kept with committed offsets of 2 partitions, lag 13 records"
 
 
 def test_delete_goes_on_where_the_rest_can_not_be_told(tmp_path, game):
@@ -288,8 +288,8 @@ def test_delete_goes_on_where_the_rest_can_not_be_told(tmp_path, game):
     game.add("s", SINK_CONFIG)
     game.failing = {("read_offsets", "a"): UnsupportedError("too old"), ("read_offsets", "s"): UnsupportedError("old")}
     notes = open_living_fleet(tmp_path, game).connectors.delete(["a", "s"]).plan.notes
-    assert "nobody tells how many (too old)" in notes[0]
-    assert notes[1] == "s: the group connect-s stays behind with its committed offsets"
+    assert "their number is unknown (too old)" in notes[0]
+    assert notes[1] == "s: group connect-s is kept with its committed offsets"
 
 
 def test_delete_of_a_secret_says_that_it_can_not_be_undone(connectors, game):
@@ -303,13 +303,13 @@ def test_delete_of_a_stopped_one_on_old_workers_says_what_undo_can_not(tmp_path)
     old = LivingConnect(version="3.5.2")
     old.add("a", SOURCE_CONFIG, state="STOPPED")
     notes = open_living_fleet(tmp_path, old).connectors.delete("a").plan.notes
-    assert any("can't bring it back as STOPPED" in note for note in notes)
+    assert any("can't recreate it as STOPPED" in note for note in notes)
 
 
 @pytest.mark.parametrize(
     ("verb", "state", "words"),
     [
-        ("pause", "PAUSED", "pause: 2 tasks stay and wait"),
+        ("pause", "PAUSED", "pause: 2 tasks stay assigned"),
         ("stop", "STOPPED", "stop: 2 tasks end"),
     ],
 )
@@ -333,7 +333,7 @@ def test_what_is_so_already_is_left_out_of_a_plan(connectors, game):
 def test_a_name_given_twice_counts_once(connectors, game):
     game.add("a", SOURCE_CONFIG)
     assert len(connectors.pause(["a", "game/a"]).plan.steps) == 1
-    with pytest.raises(UsageError, match="no connector is named"):
+    with pytest.raises(UsageError, match="no connector is given"):
         connectors.pause([])
 
 
@@ -361,7 +361,7 @@ def test_a_cluster_that_can_not_be_read_makes_no_plan(connectors, game):
     game.add("a", SOURCE_CONFIG)
     game.add("b", SOURCE_CONFIG)
     game.failing = {("read_status", name): UnreachableError(f"{name} is silent") for name in "ab"}
-    with pytest.raises(UnreachableError, match="2 things could not be read; nothing was changed") as caught:
+    with pytest.raises(UnreachableError, match="2 resources could not be read; no changes were made") as caught:
         connectors.pause(["a", "b"])
     assert "a is silent" in caught.value.cause
     assert game.writes == 0

@@ -240,7 +240,7 @@ def test_restarts_come_more_rarely_and_end():
     assert (lost.owner, lost.restarts) == ("game/a", 3)
     assert lost.why.startswith("task 0: org.apache")
     assert any(sentence.startswith("game/a: given up after 3 restarts: task 0") for sentence in ward.told)
-    assert any(found.owner == "game/b" and found.is_mended for found in report.connectors)
+    assert any(found.owner == "game/b" and found.is_running for found in report.connectors)
 
 
 def test_once_restarts_each_at_most_once():
@@ -263,10 +263,10 @@ def test_what_a_state_chose_stays_chosen_when_the_state_is_another():
 
 def test_a_change_that_fails_counts_and_does_not_end_the_others():
     ward = Ward(a=1)
-    ward.trouble = LockedError("somebody else is at work")
+    ward.trouble = LockedError("another process is at work")
     report = ward.build().run()
     assert [found.owner for found in report.given_up] == ["game/a"]
-    assert ward.told.count("no restart this time: somebody else is at work") == 3
+    assert ward.told.count("no restart in this round: another process is at work") == 3
 
 
 def test_a_step_that_did_not_happen_says_why():

@@ -21,19 +21,19 @@ def fleet(tmp_path, game):
 
 
 def levels(fleet, **more):
-    return [(found.name, found.level, found.workers) for found in fleet.loggers.all(**more).items]
+    return [(found.name, found.level, found.workers) for found in fleet.loggers.list(**more).items]
 
 
 def test_each_level_is_told_with_the_workers_that_have_it(fleet, game):
     game.loggers[W2][NAME] = "DEBUG"
     assert levels(fleet) == [("root", "INFO", (W1, W2)), (NAME, "DEBUG", (W2,))]
-    assert [found.is_everywhere for found in fleet.loggers.all().items] == [True, False]
+    assert [found.is_everywhere for found in fleet.loggers.list().items] == [True, False]
     assert levels(fleet, worker=f"{W1}/") == [("root", "INFO", (W1,))]
 
 
 def test_a_worker_that_is_away_is_a_failure_not_a_short_list(fleet, game):
     game.away = {W2}
-    reading = fleet.loggers.all()
+    reading = fleet.loggers.list()
     assert list(reading.failures) == [f"game {W2}"]
     assert [found.workers for found in reading.items] == [(W1,)]
 
@@ -73,14 +73,14 @@ def test_a_level_that_is_so_already_is_no_change(fleet):
 
 
 def test_of_several_workers_somebody_must_say_which(fleet, game):
-    with pytest.raises(UsageError, match="which workers") as caught:
+    with pytest.raises(UsageError, match="no worker is selected") as caught:
         fleet.loggers.set("root", "DEBUG")
     assert "--all-workers" in caught.value.hint
-    with pytest.raises(UsageError, match="names no worker http://w3:8083"):
+    with pytest.raises(UsageError, match="has no worker http://w3:8083"):
         fleet.loggers.set("root", "DEBUG", workers=["http://w3:8083"])
-    with pytest.raises(UsageError, match="is no log level"):
+    with pytest.raises(UsageError, match="invalid log level"):
         fleet.loggers.set("root", "LOUD", all_workers=True)
-    with pytest.raises(UsageError, match="no logger is named"):
+    with pytest.raises(UsageError, match="no logger is given"):
         fleet.loggers.set("", "DEBUG", all_workers=True)
     with pytest.raises(NotFoundError, match="no Connect cluster lake"):
         fleet.loggers.set("root", "DEBUG", cluster="lake", all_workers=True)
@@ -99,8 +99,8 @@ def test_of_several_clusters_somebody_must_say_which(tmp_path):
 def test_a_worker_that_is_away_is_noted_or_refused(fleet, game):
     game.away = {W2}
     planned = fleet.loggers.set("root", "DEBUG", all_workers=True)
-    assert any(note.startswith(f"{W2} did not answer") for note in planned.plan.notes)
-    with pytest.raises(UnreachableError, match=f"can't tell the levels of {W2}"):
+    assert any(note.startswith(f"{W2} did not respond") for note in planned.plan.notes)
+    with pytest.raises(UnreachableError, match=f"can't read the log levels of {W2}"):
         fleet.loggers.set("root", "DEBUG", workers=[W1, W2])
     game.away = {W1, W2}
     with pytest.raises(UnreachableError, match="can't reach"):

@@ -34,15 +34,15 @@ def fleet(tmp_path, game):
 
 
 def test_the_shown_config_applied_back_changes_nothing(fleet, game) -> None:
-    shown = mask_config(fleet.connectors.one("a").config)
+    shown = mask_config(fleet.connectors.get("a").config)
     assert all(MASK in shown[key] for key in SECRETS)
-    assert fleet.connectors.change("a", shown).is_empty
+    assert fleet.connectors.update("a", shown).is_empty
     assert game.writes == 0
 
 
 def test_a_change_beside_masks_leaves_the_secrets_byte_equal(fleet, game) -> None:
     shown = mask_config(game.configs["a"], unread=False) | {"tasks.max": "3", "file": "/other"}
-    planned = fleet.connectors.change("a", shown)
+    planned = fleet.connectors.update("a", shown)
     (step,) = planned.plan.steps
     assert set(step.arguments["keep"]) == set(SECRETS)
     assert not set(SECRETS) & set(step.arguments["config"])
@@ -57,7 +57,7 @@ def test_set_takes_our_mask_for_what_is_there(fleet) -> None:
 
 def test_create_refuses_every_mask(fleet, game) -> None:
     for key, value in mask_config(SECRETS).items():
-        with pytest.raises(RefusedError, match="holds the mask of a secret"):
+        with pytest.raises(RefusedError, match="contains the mask of a secret"):
             fleet.connectors.create("b", SOURCE_CONFIG | {key: value})
     assert game.writes == 0
 
@@ -77,8 +77,8 @@ def test_create_refuses_every_mask(fleet, game) -> None:
     ],
 )
 def test_a_mask_that_is_not_ours_of_that_value_is_refused(fleet, game, key, value) -> None:
-    with pytest.raises(RefusedError, match="holds the mask of a secret"):
-        fleet.connectors.change("a", HELD | {key: value})
+    with pytest.raises(RefusedError, match="contains the mask of a secret"):
+        fleet.connectors.update("a", HELD | {key: value})
     assert game.writes == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -88,6 +89,16 @@ def test_offsets_of_an_owner(snapshot, form):
     assert show(build_offsets_view(owned), form) == snapshot
 
 
+def test_times_are_shown_beside_the_values_they_are_read_from():
+    jdbc = replace(FLEET[0], config={"connector.class": "io.aiven.connect.jdbc.JdbcSourceConnector"})
+    offset = {"incrementing": 8412003, "timestamp": 1794657871817, "timestamp_nanos": 817000000}
+    owned = OwnerOffsets("game/a", jdbc, (Offset({"protocol": "1", "table": "t"}, offset),))
+    assert (
+        "incrementing 8,412,003, timestamp 1,794,657,871,817 (2026-11-14T12:04:31Z), timestamp_nanos 817,000,000\n"
+    ) in show(build_offsets_view(owned))
+    assert "2026" not in show(build_offsets_view(owned), OutputFormat.JSON)
+
+
 def build_status(count=1):
     troubled = tuple(FLEET[1] for _ in range(count))
     clusters = (
@@ -105,7 +116,7 @@ def test_fleet_status(snapshot, form):
 
 def test_status_with_much_trouble_stays_on_one_screen():
     text = show(build_status_view(build_status(count=30)))
-    assert "In trouble: 32 connectors" in text
+    assert "Unhealthy: 32 connectors" in text
     assert "… 12 more: seamark connectors list" in text
     assert text.count("game/log-guild") == 20
 

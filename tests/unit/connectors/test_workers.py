@@ -55,22 +55,22 @@ def test_address_of_a_url(url, address):
 
 def test_a_dead_worker_is_an_item_with_its_error():
     clients = {"game": StubConnect(workers=(worker(ONE), worker(TWO, error="refused")), connectors=(connector("a"),))}
-    reading = open_stub_fleet(clients).workers.all()
+    reading = open_stub_fleet(clients).workers.list()
     assert [(found.url, found.is_up, found.tasks) for found in reading] == [(ONE, True, 1), (TWO, False, None)]
     assert reading.is_complete
 
 
 def test_workers_are_told_also_when_connectors_can_not_be_read():
-    reading = open_stub_fleet({"game": StubConnect(connectors=UnreachableError("busy"))}).workers.all()
+    reading = open_stub_fleet({"game": StubConnect(connectors=UnreachableError("busy"))}).workers.list()
     assert [(found.is_up, found.tasks) for found in reading] == [(True, None)]
 
 
 def test_connectors_are_not_asked_for_when_nobody_is_up():
     game = StubConnect(workers=(worker(ONE, error="refused"),))
-    open_stub_fleet({"game": game}).workers.all()
+    open_stub_fleet({"game": game}).workers.list()
     assert game.calls == {"workers": 1}
 
 
 def test_a_cluster_without_a_client_is_a_failure():
-    reading = open_stub_fleet({"game": StubConnect(workers=SecretError("no such secret"))}).workers.all()
+    reading = open_stub_fleet({"game": StubConnect(workers=SecretError("no such secret"))}).workers.list()
     assert list(reading.failures) == ["game"]

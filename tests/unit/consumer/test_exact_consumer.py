@@ -286,7 +286,7 @@ def test_entry_that_was_deleted_is_an_error(open_consumer, database):
     rows = save_two(consumer, client, database)
     rows.execute("DELETE FROM seamark_ledger")
     rows.commit()
-    with pytest.raises(RejectedError, match="the ledger's entry of orders-0 is gone"):
+    with pytest.raises(RejectedError, match="the ledger has no entry for orders-0 any more"):
         consumer.consume(10, 0.0)
 
 
@@ -318,7 +318,7 @@ def test_records_that_came_along_with_an_error_come_again(open_consumer, databas
     error = failure("_AUTO_OFFSET_RESET")
     client.given = [error, *BESIDE] if is_first else [*BESIDE, error]
     client.places[1], client.ends[1] = 102, 104
-    with pytest.raises(RejectedError, match="gone from the topic"):
+    with pytest.raises(RejectedError, match="deleted from the topic"):
         consumer.consume(10, 0.0)
     # The caller has got nothing, and has nothing to save.
     save(consumer, database)
@@ -398,7 +398,7 @@ def test_error_that_only_the_caller_can_mend_is_told_at_each_call(open_consumer)
     give = client.incremental_assign
     client.incremental_assign = lambda spots: (give(spots), client.given.append(failure("_AUTO_OFFSET_RESET")))
     for _ in range(3):
-        with pytest.raises(RejectedError, match="gone from the topic"):
+        with pytest.raises(RejectedError, match="deleted from the topic"):
             consumer.consume(10, 0.0)
     consumer.seek_to_end(("orders", 0))
     client.given.clear()
@@ -408,7 +408,7 @@ def test_error_that_only_the_caller_can_mend_is_told_at_each_call(open_consumer)
 def test_offset_that_can_not_be_is_refused(open_consumer):
     consumer, client = open_consumer()
     start_reading(consumer, client, 0)
-    with pytest.raises(UsageError, match="-1 is not an offset"):
+    with pytest.raises(UsageError, match="invalid offset -1"):
         consumer.seek(("orders", 0), -1)
     assert consumer.position(("orders", 0)) == 0
 
@@ -553,7 +553,7 @@ def test_group_is_told_once_what_it_took(open_consumer, database):
 def test_connection_that_commits_by_itself_is_refused_for_claims(open_consumer, database):
     consumer, client = open_consumer(connect=lambda: sqlite3.connect(database, isolation_level=None))
     client.rebalance("on_assign", 0)
-    with pytest.raises(UsageError, match="commits each statement by itself"):
+    with pytest.raises(UsageError, match="a connection in autocommit mode"):
         consumer.consume(10, 0.0)
 
 
@@ -580,5 +580,5 @@ def test_rows_of_a_kind_of_its_own_are_refused(open_consumer, database):
 
     consumer, client = open_consumer(connect=connect)
     client.rebalance("on_assign", 0)
-    with pytest.raises(UsageError, match="rows that are str are not understood"):
+    with pytest.raises(UsageError, match="unsupported row type str"):
         consumer.consume(10, 0.0)

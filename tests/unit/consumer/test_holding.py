@@ -89,7 +89,7 @@ def test_place_that_was_sought_is_saved_without_records(holdings):
 def test_partition_of_another_is_not_found(holdings):
     holdings.drop([SPOT, ("orders", 9)])
     assert SPOT not in holdings
-    with pytest.raises(NotFoundError, match="orders-3 is not held"):
+    with pytest.raises(NotFoundError, match="orders-3 is not assigned"):
         holdings.find(SPOT)
 
 

@@ -155,7 +155,7 @@ BREAKS = [
     ('urls: ["http://u:{10}@a:1"', 'urls: ["http://u:{10}/x@a:1"'),
     ('urls: ["http://u:{10}@a:1"', 'urls: ["http://u:{10}#@a:1"'),
     ('urls: ["http://u:{10}@a:1"', 'urls: ["http://w:{11}@a:1"'),
-    ("password: {11}", "password: {11}\n        verify: {11}"),
+    ("password: {11}", "password: {11}\n        tls_verify: {11}"),
     ("protocol: SASL_SSL", "protocol: {1}"),
     ("mechanism: PLAIN", "mechanism: {2}"),
     ("insecure: true", "insecure: {3}"),

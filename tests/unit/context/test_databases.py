@@ -76,4 +76,4 @@ def test_an_unknown_key_names_the_nearest(workplace):
     workplace.write(FILE.replace("jdbc_url: jdbc:postgresql://db:5432/game", "jdbcurl: x"))
     with pytest.raises(ConfigurationError) as caught:
         workplace.open()
-    assert caught.value.hint == "did you mean jdbc_url?"
+    assert caught.value.hint == "use jdbc_url, the most similar key"

@@ -53,9 +53,9 @@ def test_an_empty_variable_counts_as_not_set(workplace) -> None:
 @pytest.mark.parametrize(
     ("variable", "nearest"),
     [
-        ("SEAMARK_CONTEXTS__DEV__KAFKA__BOOTSTRAP_SERVER", "did you mean bootstrap.servers?"),
-        ("SEAMARK_CONTEXTS__DEV__CONNECT__GAME__URL", "did you mean urls?"),
-        ("SEAMARK_CONTEXTS__DEV__PROTECT", "did you mean protected?"),
+        ("SEAMARK_CONTEXTS__DEV__KAFKA__BOOTSTRAP_SERVER", "use bootstrap.servers, the most similar key"),
+        ("SEAMARK_CONTEXTS__DEV__CONNECT__GAME__URL", "use urls, the most similar key"),
+        ("SEAMARK_CONTEXTS__DEV__PROTECT", "use protected, the most similar key"),
     ],
 )
 def test_an_unknown_key_in_a_variable_is_fatal_and_named(workplace, variable: str, nearest: str) -> None:

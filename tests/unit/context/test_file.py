@@ -24,11 +24,15 @@ def refuse(workplace, text: str) -> ConfigurationError:
 @pytest.mark.parametrize(
     ("text", "place", "nearest"),
     [
-        ("crrent: dev\n", "1:1", "did you mean current?"),
-        ("contexts:\n  dev:\n    kafak: {}\n", "3:5", "did you mean kafka?"),
-        ("contexts:\n  dev:\n    protectd: true\n", "3:5", "did you mean protected?"),
-        ("contexts:\n  dev:\n    kafka:\n      bootstrap.server: b:1\n", "4:7", "did you mean bootstrap.servers?"),
-        ("contexts: {dev: {connect: {game: {url: 'http://a:1'}}}}\n", "1:35", "did you mean urls?"),
+        ("crrent: dev\n", "1:1", "use current, the most similar key"),
+        ("contexts:\n  dev:\n    kafak: {}\n", "3:5", "use kafka, the most similar key"),
+        ("contexts:\n  dev:\n    protectd: true\n", "3:5", "use protected, the most similar key"),
+        (
+            "contexts:\n  dev:\n    kafka:\n      bootstrap.server: b:1\n",
+            "4:7",
+            "use bootstrap.servers, the most similar key",
+        ),
+        ("contexts: {dev: {connect: {game: {url: 'http://a:1'}}}}\n", "1:35", "use urls, the most similar key"),
         ("contexts:\n  dev:\n    kafka:\n      <<: {}\n", "4:7", "merge keys are not supported"),
     ],
 )
@@ -84,9 +88,9 @@ def test_librdkafka_knows_every_key_of_its_list() -> None:
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        ("current: a\ncurrent: b\n", "seamark.yaml:2:1: the key current is here twice, first in line 1"),
-        ("contexts:\n  dev: {}\n  dev: {}\n", "seamark.yaml:3:3: the key dev is here twice, first in line 2"),
-        ("contexts: {dev: {kafka: {client.id: a, client.id: b}}}\n", "seamark.yaml:1:40: the key client.id"),
+        ("current: a\ncurrent: b\n", "seamark.yaml:2:1: duplicate key current, first in line 1"),
+        ("contexts:\n  dev: {}\n  dev: {}\n", "seamark.yaml:3:3: duplicate key dev, first in line 2"),
+        ("contexts: {dev: {kafka: {client.id: a, client.id: b}}}\n", "seamark.yaml:1:40: duplicate key client.id"),
     ],
 )
 def test_a_key_that_stands_twice_is_refused_with_both_places(workplace, text: str, where: str) -> None:

@@ -34,10 +34,10 @@ def test_a_folder_is_the_users_state_folder_by_default(workplace, tmp_path) -> N
 
 
 def test_every_key_is_taken_with_its_origin(workplace) -> None:
-    workplace.environ |= {"KEY": "k" * 32, "SEAMARK_CONTEXTS__DEV__IN_FLIGHT": "3s"}
+    workplace.environ |= {"KEY": "k" * 32, "SEAMARK_CONTEXTS__DEV__IN_FLIGHT_TIMEOUT": "3s"}
     workplace.write(
         "contexts:\n  dev:\n    journal: file\n    journal_folder: history\n    journal_topic: ops.journal\n"
-        "    journal_key: secret://env/KEY\n    in_flight: 90s\n"
+        "    journal_key: secret://env/KEY\n    in_flight_timeout: 90s\n"
     )
     journal = workplace.open().journal
     assert journal.folder == workplace.project / "history"
@@ -54,8 +54,8 @@ def test_every_key_is_taken_with_its_origin(workplace) -> None:
         "journal_folder": "seamark.yaml:4",
         "journal_topic": "seamark.yaml:5",
         "journal_key": "seamark.yaml:6",
-        "in_flight": "SEAMARK_CONTEXTS__DEV__IN_FLIGHT",
-        "verify": "default",
+        "in_flight_timeout": "SEAMARK_CONTEXTS__DEV__IN_FLIGHT_TIMEOUT",
+        "offset_verification": "default",
     }
 
 
@@ -63,17 +63,17 @@ def test_without_brokers_the_journal_is_in_files_and_rest_is_believed(workplace)
     workplace.write("contexts: {dev: {connect: {game: {urls: http://w:8083}}}}")
     context = workplace.open()
     assert (context.journal.kind, context.verify, context.has_brokers) == (JournalKind.FILE, Verify.REST, False)
-    assert (workplace.values()["journal"], workplace.values()["verify"]) == ("file", "rest")
+    assert (workplace.values()["journal"], workplace.values()["offset_verification"]) == ("file", "rest")
 
 
 def test_who_has_brokers_may_believe_rest_too(workplace) -> None:
-    workplace.write("contexts:\n  dev:\n    kafka: {bootstrap.servers: b:9092}\n    verify: rest\n")
+    workplace.write("contexts:\n  dev:\n    kafka: {bootstrap.servers: b:9092}\n    offset_verification: rest\n")
     context = workplace.open()
     assert (context.journal.kind, context.verify, context.has_brokers) == (JournalKind.KAFKA, Verify.REST, True)
-    assert workplace.origins()["verify"] == "seamark.yaml:4"
+    assert workplace.origins()["offset_verification"] == "seamark.yaml:4"
     workplace.write("contexts: {dev: {kafka: {bootstrap.servers: b:9092}}}")
     assert workplace.open().verify is Verify.STORE
-    workplace.write("contexts: {dev: {verify: hope}}")
+    workplace.write("contexts: {dev: {offset_verification: hope}}")
     with pytest.raises(InvalidSettingError, match="must be store or rest"):
         workplace.open()
 
@@ -88,11 +88,11 @@ def test_a_key_that_stands_in_the_file_is_never_shown(workplace) -> None:
     ("text", "problem"),
     [
         ("journal: database", "journal must be kafka or file"),
-        ("journal: secret://env/X", "journal takes no secret reference"),
-        ("journal_topic: no blanks", "journal_topic is no name of a topic"),
-        (f"journal_topic: {'x' * 244}", "journal_topic is no name of a topic"),
-        ("in_flight: soon", "in_flight is not a length of time"),
-        ("in_flight: 0s", "in_flight is not a length of time"),
+        ("journal: secret://env/X", "journal doesn't support secret references"),
+        ("journal_topic: no blanks", "journal_topic is not a valid topic name"),
+        (f"journal_topic: {'x' * 244}", "journal_topic is not a valid topic name"),
+        ("in_flight_timeout: soon", "in_flight_timeout is not a duration"),
+        ("in_flight_timeout: 0s", "in_flight_timeout is not a duration"),
     ],
 )
 def test_what_can_not_be_used_is_refused_with_its_place(workplace, text: str, problem: str) -> None:

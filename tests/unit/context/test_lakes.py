@@ -70,7 +70,7 @@ def test_url_that_leads_nowhere_is_refused(workplace, url):
 
 def test_keys_go_together(workplace):
     workplace.write(FILE.replace("        access_key: canary-1\n", ""))
-    with pytest.raises(InvalidSettingError, match="stands alone"):
+    with pytest.raises(InvalidSettingError, match="is set without the other key"):
         workplace.open()
 
 
@@ -78,4 +78,4 @@ def test_an_unknown_key_names_the_nearest(workplace):
     workplace.write(FILE.replace("region:", "regionx:"))
     with pytest.raises(ConfigurationError) as caught:
         workplace.open()
-    assert caught.value.hint == "did you mean region?"
+    assert caught.value.hint == "use region, the most similar key"

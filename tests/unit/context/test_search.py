@@ -54,11 +54,11 @@ def test_every_value_knows_its_line(workplace) -> None:
         "insecure": "default",
         "journal": "default",
         "journal_topic": "default",
-        "in_flight": "default",
-        "verify": "default",
+        "in_flight_timeout": "default",
+        "offset_verification": "default",
         "kafka.bootstrap.servers": "seamark.yaml:5",
         "connect.game.urls": "seamark.yaml:8",
-        "connect.game.verify": "default",
+        "connect.game.tls_verify": "default",
         "connect.game.group_id": "seamark.yaml:9",
         "connect.game.exactly_once": "seamark.yaml:10",
     }
@@ -130,7 +130,7 @@ def test_seamark_config_replaces_all_files(workplace) -> None:
     workplace.environ["SEAMARK_CONFIG"] = "lab.yaml"
     assert workplace.load().names == ("lab",)
     workplace.environ["SEAMARK_CONFIG"] = "nowhere.yaml"
-    with pytest.raises(ConfigurationError, match="SEAMARK_CONFIG names a file that is not there"):
+    with pytest.raises(ConfigurationError, match="SEAMARK_CONFIG names a file that doesn't exist"):
         workplace.load()
 
 
@@ -157,8 +157,8 @@ def test_context_not_found_names_what_is_known_and_where_it_looked(workplace) ->
     error = caught.value
     assert error.message == "there is no context prod"
     assert error.cause == (
-        "SEAMARK_CONTEXT asks for it; known contexts: dev; looked at project file seamark.yaml: read; "
-        f"user file ~/.config/seamark/config.yaml: not there; system file {workplace.system}/config.yaml: not there"
+        "SEAMARK_CONTEXT names it; known contexts: dev; searched: project file seamark.yaml: read; "
+        f"user file ~/.config/seamark/config.yaml: not found; system file {workplace.system}/config.yaml: not found"
     )
     assert error.exit_code == 64
 
@@ -169,12 +169,12 @@ def test_missing_setting_lists_every_place_in_order(workplace) -> None:
     workplace.write_user("contexts: {other: {}}")
     error = workplace.open("dev").missing("connect.game.offsets_topic")
     assert isinstance(error, MissingSettingError)
-    assert error.message == "connect.game.offsets_topic is needed and not set in context dev"
+    assert error.message == "connect.game.offsets_topic is not set in context dev"
     assert error.cause == (
-        "looked at 1. SEAMARK_CONTEXTS__DEV__CONNECT__GAME__OFFSETS_TOPIC: not set; "
+        "searched: 1. SEAMARK_CONTEXTS__DEV__CONNECT__GAME__OFFSETS_TOPIC: not set; "
         "2. project file seamark.yaml: read, connect.game.offsets_topic not found; "
         "3. user file ~/.config/seamark/config.yaml: read, has no context dev; "
-        f"4. system file {workplace.system}/config.yaml: not there; "
+        f"4. system file {workplace.system}/config.yaml: not found; "
         "5. worker file w.properties: offset.storage.topic not found; "
         "6. default: there is none"
     )
@@ -184,10 +184,10 @@ def test_missing_setting_lists_every_place_in_order(workplace) -> None:
 def test_kafka_client_without_servers_and_cluster_without_urls_are_missing_settings(workplace) -> None:
     workplace.write("contexts: {dev: {}, lab: {connect: {game: {group_id: g}}}}")
     assert workplace.open("dev").kafka.bootstrap_servers is None
-    with pytest.raises(MissingSettingError, match=r"kafka\.bootstrap\.servers is needed") as caught:
+    with pytest.raises(MissingSettingError, match=r"kafka\.bootstrap\.servers is not set") as caught:
         workplace.open("dev").kafka.client_config()
-    assert "worker file (worker_config): none is named" in caught.value.cause
-    with pytest.raises(MissingSettingError, match=r"connect\.game\.urls is needed"):
+    assert "worker file (worker_config): not set" in caught.value.cause
+    with pytest.raises(MissingSettingError, match=r"connect\.game\.urls is not set"):
         workplace.open("lab")
 
 
@@ -196,7 +196,7 @@ def test_project_file_that_anybody_may_write_is_refused(workplace, mode: int) ->
     workplace.write(DEV).chmod(mode)
     with pytest.raises(ConfigurationError, match="not trusted") as caught:
         workplace.open()
-    assert "anybody may write it" in caught.value.cause
+    assert "any user can write to it" in caught.value.cause
     workplace.environ["SEAMARK_CONFIG"] = "seamark.yaml"
     assert workplace.open().name == "dev"
 
@@ -233,7 +233,7 @@ def test_a_folder_that_is_gone_or_closed_is_no_crash(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(ConfigurationError, match="current folder is not there"):
+    with pytest.raises(ConfigurationError, match="current folder doesn't exist"):
         load_contexts(environ={}, user_dir=workplace.user)
 
     def closed(path: Path) -> bool:

@@ -65,7 +65,7 @@ def test_a_whole_path_has_two_slashes(workplace, tmp_path: Path) -> None:
     assert reveal(workplace, f"secret://file/{tmp_path}/pw") == "x1"
     with pytest.raises(SecretError) as caught:
         reveal(workplace, f"secret://file{tmp_path}/pw")
-    assert caught.value.hint == f"a whole path needs two slashes: secret://file/{tmp_path}/pw"
+    assert caught.value.hint == f"use two slashes for an absolute path: secret://file/{tmp_path}/pw"
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_a_whole_path_has_two_slashes(workplace, tmp_path: Path) -> None:
     [
         ("secret://env/NOT_SET", "the environment variable NOT_SET is not set"),
         ("secret://env/EMPTY", "the environment variable EMPTY is empty"),
-        ("secret://env/", "it is not complete"),
-        ("secret://vault/kv/x", "that kind of reference is not known"),
+        ("secret://env/", "it is incomplete"),
+        ("secret://vault/kv/x", "unknown kind of reference"),
         ("secret://file/nowhere", "No such file"),
-        ("secret://file/empty", "holds nothing there"),
+        ("secret://file/empty", "has no value there"),
         ("secret://file/binary", "is not text"),
         ("secret://file/ops.properties#nokey", "nokey is not in"),
         ("secret://file/bad.json#k", "is not a JSON object"),
@@ -98,7 +98,7 @@ def test_a_reference_that_leads_nowhere_says_why_and_where_it_stands(workplace, 
     assert error.message == f"the secret of connect.game.password can't be read: {reference}"
     assert error.cause.startswith("seamark.yaml:7:19: ")
     assert cause in error.cause
-    assert error.hint or cause == "holds nothing there"
+    assert error.hint or cause == "has no value there"
     assert "hunter2" not in str(error.as_dict())
     assert error.__context__ is None
 
@@ -110,7 +110,7 @@ def test_a_context_opens_and_shows_itself_without_its_secrets(workplace) -> None
 
 def test_a_reference_is_not_taken_where_no_secret_belongs(workplace) -> None:
     workplace.write("contexts: {dev: {connect: {game: {urls: 'http://a:1', group_id: 'secret://env/X'}}}}")
-    with pytest.raises(InvalidSettingError, match="takes no secret reference"):
+    with pytest.raises(InvalidSettingError, match="doesn't support secret references"):
         workplace.open()
 
 
@@ -154,7 +154,7 @@ def test_a_cluster_s_name_does_not_make_its_settings_secret(workplace) -> None:
 
 @pytest.mark.parametrize("mask", [MASK, "******", "[hidden]"])
 def test_a_saved_mask_is_not_used_as_a_password(workplace, mask: str) -> None:
-    with pytest.raises(InvalidSettingError, match="holds the mask of a secret"):
+    with pytest.raises(InvalidSettingError, match="contains the mask of a secret"):
         reveal(workplace, mask)
 
 

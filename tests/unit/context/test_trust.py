@@ -52,7 +52,7 @@ contexts:
     insecure: true
     kafka: {bootstrap.servers: 'evil.example:9092', security.protocol: SASL_PLAINTEXT, sasl.mechanism: PLAIN}
     connect:
-      main: {urls: 'http://evil.example', verify: 'false'}
+      main: {urls: 'http://evil.example', tls_verify: 'false'}
 """)
     with pytest.raises(UntrustedSettingError) as caught:
         prod.open()
@@ -78,7 +78,7 @@ contexts:
         ("kafka: {debug: all}", "kafka.debug"),
         ("connect: {main: {urls: 'https://evil:8083'}}", "connect.main.urls"),
         ("connect: {main: {ca_file: evil.pem}}", "connect.main.ca_file"),
-        ("connect: {main: {verify: 'false'}}, insecure: true", "connect.main.verify"),
+        ("connect: {main: {tls_verify: 'false'}}, insecure: true", "connect.main.tls_verify"),
         ("lakes: {lake: {endpoint: 'https://evil'}}", "lakes.lake.endpoint"),
         ("lakes: {lake: {url: 's3://evil'}}", "lakes.lake.url"),
         ("insecure: true", "insecure"),

@@ -56,9 +56,9 @@ def test_credentials_in_a_url_are_split_off_and_masked(workplace) -> None:
     ("urls", "more", "problem"),
     [
         ("[http://a:x@a:1, http://b:y@b:1]", "", "the URLs carry different users"),
-        ("http://a:x@a:1", "        username: b\n", "given twice"),
-        ("http://a:1", "        password: x\n", "is given without username"),
-        ("http://u:***@a:1", "", "holds the mask of a secret"),
+        ("http://a:x@a:1", "        username: b\n", "set twice"),
+        ("http://a:1", "        password: x\n", "is set without username"),
+        ("http://u:***@a:1", "", "contains the mask of a secret"),
         ("http://a:1", "        username: ''\n", "is empty"),
     ],
 )
@@ -79,7 +79,7 @@ def test_ca_file_is_relative_to_its_file(workplace) -> None:
 # --- S23 ---
 
 INSECURE = [
-    ("connect: {game: {urls: 'https://a', verify: false}}", "connect.game.verify"),
+    ("connect: {game: {urls: 'https://a', tls_verify: false}}", "connect.game.tls_verify"),
     ("kafka: {security.protocol: SASL_PLAINTEXT, sasl.mechanism: SCRAM-SHA-512}", "kafka.security.protocol"),
     ("kafka: {security.protocol: sasl_plaintext, sasl.mechanisms: PLAIN}", "kafka.security.protocol"),
     ("kafka: {security.protocol: SSL, enable.ssl.certificate.verification: false}", "kafka.enable.ssl.certificate"),
@@ -160,7 +160,7 @@ def test_a_protocol_that_is_none_is_refused_even_where_insecure_is_allowed(workp
 
 
 def test_the_error_of_an_insecure_setting_is_a_configuration_error(workplace) -> None:
-    workplace.write("contexts: {dev: {connect: {game: {urls: 'https://a', verify: false}}}}")
+    workplace.write("contexts: {dev: {connect: {game: {urls: 'https://a', tls_verify: false}}}}")
     with pytest.raises(ConfigurationError) as caught:
         workplace.open()
     assert caught.value.exit_code == 64

@@ -121,9 +121,9 @@ def test_line_ends_of_windows_stay(workplace) -> None:
 
 def test_an_existing_name_is_refused_and_replace_replaces_it(workplace) -> None:
     path = workplace.write_user(COMMENTED)
-    with pytest.raises(AlreadyExistsError, match="there is a context dev already") as caught:
+    with pytest.raises(AlreadyExistsError, match="context dev already exists") as caught:
         workplace.add("dev", kafka={"bootstrap.servers": "n:1"})
-    assert caught.value.cause == "it stands in ~/.config/seamark/config.yaml:6"
+    assert caught.value.cause == "it is defined in ~/.config/seamark/config.yaml:6"
     assert path.read_text() == COMMENTED
     workplace.add("dev", kafka={"bootstrap.servers": "n:1"}, replace=True)
     assert dict(workplace.open("dev").connect) == {}
@@ -181,7 +181,7 @@ def test_a_masked_value_is_never_written(workplace, mask: str) -> None:
         {"connect": {"game": {"urls": ["http://a:1"], "username": "u", "password": mask}}},
         {"connect": {"game": {"urls": [mask]}}},
     ):
-        with pytest.raises(InvalidSettingError, match="holds the mask of a secret"):
+        with pytest.raises(InvalidSettingError, match="contains the mask of a secret"):
             workplace.add("dev", **content)
     assert not (workplace.user / "config.yaml").exists()
 
@@ -193,7 +193,7 @@ def test_a_masked_value_is_never_written(workplace, mask: str) -> None:
         {"connect": {"game": {"url": "http://a:1"}}},
         {"connect": {"game": {"urls": ["ftp://a:1"]}}},
         {"connect": {"game": {"urls": ["http://a:1"], "worker_config": "nowhere.properties"}}},
-        {"connect": {"game": {"urls": ["https://a:1"], "verify": False}}},
+        {"connect": {"game": {"urls": ["https://a:1"], "tls_verify": False}}},
         {"connect": {"group": {"urls": ["https://a:1"]}}},
     ],
 )
@@ -227,7 +227,7 @@ def test_an_anchor_in_a_replaced_context_does_not_change_the_others(workplace) -
 def test_a_change_that_would_touch_something_else_is_refused(workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     path = workplace.write_user(COMMENTED)
     monkeypatch.setattr(editing, "_render", lambda old, edit: "contexts: {new: {kafka: {bootstrap.servers: 'n:1'}}}\n")
-    with pytest.raises(ConfigurationError, match="without touching other settings"):
+    with pytest.raises(ConfigurationError, match="without changing other settings"):
         workplace.add("new", kafka={"bootstrap.servers": "n:1"})
     assert path.read_text() == COMMENTED
 

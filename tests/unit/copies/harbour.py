@@ -187,11 +187,11 @@ class Harbour(MethodPorts):
             return {group: TranslatedGroup({0: self.commits[group]["orders-1", 0] + 1}, to_read=20) for group in groups}
         assert copy == COPY
         if self.copied < 20:
-            raise RefusedError("let the copy catch up first")
+            raise RefusedError("the copy ends earlier")
         del missing
         places = {"connect-lake": (14, 2), "report": (3, 0)}
         return {
-            group: TranslatedGroup({0: places[group][0]}, to_read=20, replayed_least=at, replayed_most=at, debris=1)
+            group: TranslatedGroup({0: places[group][0]}, to_read=20, replayed_least=at, replayed_most=at, aborted=1)
             for group in groups
             for at in (places[group][1],)
         }
@@ -218,7 +218,7 @@ class Harbour(MethodPorts):
             "orders-1",
             sinks=(self.build_connector("lake", {"topics": "orders-1,other"}),),
             sources=(self.build_connector("shop", {"topic": "orders-1"}),),
-            groups=(CutoverGroup("connect-lake", sees_debris=False), CutoverGroup("report", sees_debris=False)),
+            groups=(CutoverGroup("connect-lake", sees_aborted=False), CutoverGroup("report", sees_aborted=False)),
             configs={"retention.ms": None},
             held={"retention.ms": "-1"},
         )

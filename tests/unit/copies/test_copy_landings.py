@@ -1,4 +1,4 @@
-"""Landings among the readers of a copy: found in their ledgers, and told what they have to do."""
+"""Pipelines among the readers of a copy: found in their ledgers, and told what they have to do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.copies.test_copy_plans import Desk
 from tests.unit.copies.test_copy_work import PLAN, Copied
 from tests.unit.offsets.ledger_in_memory import MemoryLedger, route
 
-OWNER, MIRROR = "pipeline/sales", "seamark-land-sales"
+OWNER, MIRROR = "pipeline/sales", "seamark-pipeline-sales"
 AWAY = {"database shop": UnreachableError("database shop does not answer")}
 
 
@@ -49,17 +49,17 @@ def run_copy(desk):
 
 def test_plan_names_landings_among_the_readers(desk):
     (reader,) = desk.plan().readers
-    assert (reader.name, reader.kind, reader.lag) == (OWNER, ReaderKind.LANDING, 400)
+    assert (reader.name, reader.kind, reader.lag) == (OWNER, ReaderKind.PIPELINE, 400)
     assert reader.offsets == dict.fromkeys(range(4), 900)
     desk.failures |= AWAY
     assert any("database shop does not answer" in note for note in desk.plan().users.notes)
 
 
 def test_group_of_a_landing_whose_ledger_nobody_knows_is_told(desk):
-    desk.brokers.add_group("seamark-land-far", {("t", 0): 5})
+    desk.brokers.add_group("seamark-pipeline-far", {("t", 0): 5})
     draft = desk.plan()
-    assert [reader.name for reader in draft.readers] == [OWNER, "seamark-land-far"]
-    assert any("group seamark-land-far shows the lag of a landing" in note for note in draft.users.notes)
+    assert [reader.name for reader in draft.readers] == [OWNER, "seamark-pipeline-far"]
+    assert any("group seamark-pipeline-far shows the lag of a pipeline" in note for note in draft.users.notes)
 
 
 def test_cutover_says_what_the_owner_has_to_do(desk):
@@ -69,8 +69,8 @@ def test_cutover_says_what_the_owner_has_to_do(desk):
     assert effect.consequences
     assert "group.pipeline%2Fsales" in planned.plan.locks
     notes = "\n".join(planned.plan.notes)
-    assert "the landing sales reads t by its file: set from.topic to t-2" in notes
-    assert "whether pipeline/sales runs" in notes
+    assert "pipeline sales reads t: set from.topic to t-2" in notes
+    assert "stop pipeline/sales first" in notes
     kinds = [step.kind for step in planned.plan.steps if step.subject == OWNER]
     assert kinds == ["shut-out-landing", "carry-reader", "prove-carried"]
     assert not any(MIRROR in step.subject for step in planned.plan.steps)
@@ -82,25 +82,25 @@ def test_cutover_says_what_the_owner_has_to_do(desk):
 
 def test_readers_of_a_copy_are_landings_too(desk):
     copy = run_copy(desk)
-    found = desk.fleet.copies.readers(copy.id)
+    found = desk.fleet.copies.consumers(copy.id)
     assert list(found) == [OWNER]
     assert found[OWNER].offsets
     desk.failures |= AWAY
     with pytest.raises(PartialError, match="database shop"):
-        desk.fleet.copies.readers(copy.id)
+        desk.fleet.copies.consumers(copy.id)
 
 
 def test_finish_refuses_a_topic_that_a_landing_was_not_carried_from(desk):
     copy = run_copy(desk)
     with pytest.raises(RefusedError, match="t is still needed") as caught:
-        desk.fleet.copies.finish(copy.id)
-    assert caught.value.cause == f"{OWNER} has positions in it, and none in t-2"
+        desk.fleet.copies.cleanup(copy.id)
+    assert caught.value.cause == f"{OWNER} has offsets in it, and none in t-2"
     target_id = desk.brokers.topics["t-2"].id
     desk.ledgers[OWNER].place([LedgerEntry("t-2", target_id, 0, next_offset=0)])
-    assert [effect.subject for effect in desk.fleet.copies.finish(copy.id).effects] == ["topic/t"]
+    assert [effect.subject for effect in desk.fleet.copies.cleanup(copy.id).effects] == ["topic/t"]
     desk.failures |= AWAY
     with pytest.raises(PartialError, match="database shop"):
-        desk.fleet.copies.finish(copy.id)
+        desk.fleet.copies.cleanup(copy.id)
 
 
 def open_copied(entries, **more):
@@ -122,7 +122,9 @@ def test_landing_does_not_pass_over_what_it_has_not_landed():
     copied, _ = open_copied(dict.fromkeys(range(4), 3), begin=10)
     # Gone from the source, too: a group goes on behind it, and a landing asks.
     copied.brokers.topics["orders"].starts = dict.fromkeys(range(4), 10)
-    with pytest.raises(RefusedError, match=f"{OWNER} has not landed up to where") as caught:
+    with pytest.raises(
+        RefusedError, match=f"{OWNER} has not processed all records before the start of the copy"
+    ) as caught:
         copied.open().translate(PLAN, [OWNER], missing="")
     assert "seamark offsets move pipeline/sales --to earliest" in caught.value.hint
 
@@ -178,12 +180,12 @@ def test_cutover_names_groups_that_only_follow_a_ledger(desk, monkeypatch):
     desk.brokers.add_group("billing", {("t", n): 100 for n in range(4)})
     desk.brokers.add_group("report", {("t", n): 100 for n in range(4)})
     copy = run_copy(desk)
-    notes = desk.fleet.copies.cutover(copy.id, CutoverOptions(accept_debris=True)).plan.notes
-    (told,) = [note for note in notes if "keeps its offsets in a ledger" in note]
-    assert told.startswith("group billing is of a consumer")
+    notes = desk.fleet.copies.cutover(copy.id, CutoverOptions(allow_aborted_records=True)).plan.notes
+    (told,) = [note for note in notes if "a consumer with a ledger" in note]
+    assert told.startswith("group billing belongs to a consumer")
     assert "seamark groups show billing" in told
-    left = desk.fleet.copies.cutover(copy.id, CutoverOptions(leave=("billing",), accept_debris=True))
-    assert not any("keeps its offsets in a ledger" in note for note in left.plan.notes)
+    left = desk.fleet.copies.cutover(copy.id, CutoverOptions(leave=("billing",), allow_aborted_records=True))
+    assert not any("a consumer with a ledger" in note for note in left.plan.notes)
 
 
 def test_topic_that_can_not_be_asked_for_is_no_topic_that_is_gone():

@@ -57,7 +57,7 @@ def test_a_plan_holds_all_that_will_be_done():
     assert plan.size == 1200
     assert [one.until_ms for one in plan.slices] == [1000, 2000, None]
     assert {one.key: one.value for one in plan.configs}["retention.ms"] == "-1"
-    assert "every key lies where murmur2 puts it" in plan.evidence
+    assert "every key is on the partition that murmur2 assigns" in plan.evidence
     assert "offsets, leader epochs" in plan.notes[-1]
 
 
@@ -65,13 +65,13 @@ def test_a_plan_holds_all_that_will_be_done():
     ("change", "reason"),
     [
         ({"probe": probe_samples([], partitions=12)}, None),
-        ({"probe": probe_samples([(1, b"a"), (2, b"b")], partitions=12)}, "not known how records are to be placed"),
+        ({"probe": probe_samples([(1, b"a"), (2, b"b")], partitions=12)}, "the partitioner of the source is unknown"),
         ({"target": replace(SOURCE, partitions=6)}, "the same topic"),
-        ({"source": replace(SOURCE, topic="__consumer_offsets")}, "__consumer_offsets is a topic of Kafka itself"),
+        ({"source": replace(SOURCE, topic="__consumer_offsets")}, "__consumer_offsets is an internal topic of Kafka"),
         ({"ranges": REQUEST.ranges[:11]}, "bounds of some source partitions"),
-        ({"target_offsets": 5}, "holds 5 offsets already"),
+        ({"target_offsets": 5}, "has 5 offsets already"),
         ({"target_offsets": 0}, None),
-        ({"around": TargetBrokers(frozenset())}, "do not tell which configs"),
+        ({"around": TargetBrokers(frozenset())}, "do not report which configs"),
         (
             {"source_configs": {"min.insync.replicas": TopicConfig("4", "DYNAMIC_TOPIC_CONFIG")}},
             "min.insync.replicas=4",
@@ -86,7 +86,7 @@ def test_every_reason_against_it_is_said(change, reason):
         with pytest.raises(RefusedError) as caught:
             plan.require_accepted()
         assert reason in caught.value.cause
-        assert "make the plan anew" in caught.value.hint
+        assert "create a new plan" in caught.value.hint
 
 
 def test_all_reasons_are_said_at_once():
@@ -98,7 +98,7 @@ def test_a_person_may_say_the_rule():
     few = probe_samples([(1, b"a"), (2, b"b")], partitions=12)
     plan = plan_copy(replace(REQUEST, probe=few, rule=Partitioner.CRC32))
     assert plan.require_accepted() == Routing(Partitioner.CRC32, 12, targets=6, modulus=1)
-    assert any("as was asked, which the samples do not prove" in note for note in plan.notes)
+    assert any("as requested; the samples do not confirm it" in note for note in plan.notes)
 
 
 def test_a_rule_that_the_samples_prove_keeps_what_they_tell():
@@ -111,7 +111,7 @@ def test_a_rule_that_the_samples_prove_keeps_what_they_tell():
 def test_a_grown_source_is_said():
     plan = plan_copy(replace(REQUEST, probe=probe(grown_from=4)))
     assert plan.require_accepted() == Routing(Partitioner.MURMUR2, 12, targets=6, modulus=4)
-    assert any("grown from 4 partitions" in note for note in plan.notes)
+    assert any("had 4 partitions before" in note for note in plan.notes)
     loose = plan_copy(replace(REQUEST, probe=probe(grown_from=11)))
     assert loose.require_accepted().modulus == 1
     assert any("shuffled" in note for note in loose.notes)
@@ -129,8 +129,8 @@ def test_a_plan_survives_its_file(change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"made_at": "2026-11-16T12:00:00Z"}, "was changed since"),
-        ({"refusals": []}, "was changed since"),
+        ({"made_at": "2026-11-16T12:00:00Z"}, "was changed after it was written"),
+        ({"refusals": []}, "was changed after it was written"),
         ({"more": 1}, "can't be read"),
     ],
 )
@@ -150,7 +150,7 @@ def test_what_is_no_plan_is_refused(text):
 
 def test_parts_that_do_not_belong_together_are_refused():
     plan = plan_copy(REQUEST)
-    with pytest.raises(UsageError, match="another shape than 12 to 6"):
+    with pytest.raises(UsageError, match="does not match 12 source and 6 target partitions"):
         replace(plan, routing=Routing(Partitioner.MURMUR2, 12, targets=5))
     with pytest.raises(RefusedError, match="do not cover the topic"):
         replace(plan, slices=plan.slices[1:])
@@ -165,7 +165,7 @@ def test_a_plan_is_extended_by_what_came_since():
     assert longer.size == 1200 + 66
     assert longer.id == plan.id
     assert load_plan(dump_plan(longer)) == longer
-    with pytest.raises(UsageError, match="ends before it did"):
+    with pytest.raises(UsageError, match="end earlier than before"):
         extend_plan(plan, ends | {3: 199}, {}, limits=Limits(40))
-    with pytest.raises(UsageError, match="other partitions"):
+    with pytest.raises(UsageError, match="partitions of the source have changed"):
         extend_plan(plan, ends | {12: 5}, {}, limits=Limits(40))

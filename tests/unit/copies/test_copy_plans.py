@@ -85,7 +85,7 @@ def test_rule_of_a_person_goes_before_samples_that_prove_nothing(desk):
     desk.logs.keys["t"] = [(0, b"k"), (3, b"k"), *((n % 4, str(n).encode()) for n in range(50))]
     refused = desk.plan().plan
     assert refused.is_refused
-    assert "say it with a rule" in refused.refusals[0]
+    assert "set it with --partitioner" in refused.refusals[0]
     told = desk.plan(rule="crc32").plan
     assert not told.is_refused
     assert told.routing.rule is Partitioner.CRC32
@@ -106,13 +106,13 @@ def test_target_that_is_there_and_empty_is_taken(desk):
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
-        (lambda desk: desk.fleet.copies.plan("nobody", 2), NotFoundError, "no topic nobody"),
-        (lambda desk: desk.plan("5:2"), UsageError, "has 4 partitions, and not 5"),
+        (lambda desk: desk.fleet.copies.plan("nobody", 2), NotFoundError, "topic nobody does not exist"),
+        (lambda desk: desk.plan("5:2"), UsageError, "has 4 partitions, not 5"),
         (lambda desk: desk.plan("0"), UsageError, "1 to"),
         (lambda desk: desk.plan("a:b"), UsageError, "number of partitions"),
-        (lambda desk: desk.plan(rule="hash"), UsageError, "no rule"),
-        (lambda desk: desk.plan(to="a/b"), UsageError, "no name for a topic"),
-        (lambda desk: desk.plan(since="yesterday"), UsageError, "no place in a log"),
+        (lambda desk: desk.plan(rule="hash"), UsageError, "for --partitioner"),
+        (lambda desk: desk.plan(to="a/b"), UsageError, "invalid topic name"),
+        (lambda desk: desk.plan(since="yesterday"), UsageError, "invalid value 'yesterday' for --start"),
         (lambda desk: desk.plan(slice_records=0), UsageError, "slice-records"),
     ],
 )
@@ -153,20 +153,20 @@ def test_text_tells_readers_and_what_comes_after(desk):
     desk.brokers.add_group("billing", {("t", 0): 990}, state="STABLE")
     text = str(desk.plan())
     assert "t (4 partitions) → t-2 (2 partitions, new)" in text
-    assert "4 000 records at most, 390.6 KiB · 1 slice of up to 4 000" in text
-    assert "placed by murmur2: every key lies where murmur2 puts it" in text
-    assert "billing  group, STABLE, active, 10 behind" in text
-    assert "no position on 3 partitions" in text
-    assert "to be stopped first: billing" in text
+    assert "4,000 records at most, 390.6 KiB · 1 slice of up to 4,000" in text
+    assert "placed by murmur2: every key is on the partition that murmur2 assigns" in text
+    assert "billing  group, STABLE, active, lag 10" in text
+    assert "no committed offset in 3 partitions" in text
+    assert "stop these first: billing" in text
     assert "retention.ms=-1, then" in text
-    assert text.endswith("Nothing was changed.\n")
+    assert text.endswith("No changes were made.\n")
 
 
 def test_growing_by_a_multiple_reads_nothing_again(desk):
     desk.brokers.add_group("billing", {("t", 0): 990})
     text = str(desk.plan("8"))
-    assert "nothing is shuffled" in text
-    assert "nobody reads a record again" in text
+    assert "no shuffle" in text
+    assert "no record is reprocessed" in text
 
 
 def test_plan_comes_back_from_its_file(desk, tmp_path):
@@ -189,5 +189,6 @@ def test_file_that_is_no_plan_is_refused(tmp_path, text):
 def test_shapes():
     assert parse_shape("6") == (None, 6)
     assert parse_shape("12:6") == (12, 6)
+    assert parse_shape("1,200:600") == (1200, 600)
     assert build_copy_options("t", 6).target == "t-6"
     assert replace(build_copy_options("t", 6), to="u").target == "u"

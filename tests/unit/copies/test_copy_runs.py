@@ -72,7 +72,7 @@ def test_run_that_was_killed_goes_on_by_its_id_alone(desk, plan):
     assert desk.logs.holders[plan.id].closed
     status = desk.fleet.copies.status(plan.id)
     assert (status.state, status.progress.done) == (CopyState.UNFINISHED, 2)
-    assert status.next_step == f"seamark copy run {plan.id}"
+    assert status.next_step == f"seamark copies run {plan.id}"
     desk.spark.most = None
     outcome = desk.fleet.copies.run(plan.id.lower())
     assert outcome.progress.is_complete
@@ -103,7 +103,7 @@ def test_following_extends_the_plan_until_little_is_left(desk, plan):
     status = desk.fleet.copies.status(plan)
     assert (status.state, status.behind) == (CopyState.BEHIND, 120)
     assert status.next_step.endswith("--follow")
-    assert "round 1: 2800 records" in heard.words[-1]
+    assert "round 1: 2,800 new records" in heard.words[-1]
 
 
 def test_second_driver_fences_the_registration_of_the_first(desk, plan):
@@ -149,11 +149,11 @@ def test_target_that_is_gone_or_made_anew_is_a_loss(desk, plan):
     with pytest.raises(KeyboardInterrupt):
         desk.fleet.copies.run(plan)
     del desk.brokers.topics["t-2"]
-    with pytest.raises(RefusedError, match="not there any more"):
+    with pytest.raises(RefusedError, match="of the copy was deleted"):
         desk.fleet.copies.run(plan)
     assert desk.fleet.copies.status(plan.id).state is CopyState.BROKEN
     desk.brokers.add_topic("t-2", partitions=2)
-    with pytest.raises(RefusedError, match="another one than the target"):
+    with pytest.raises(RefusedError, match="of the copy was recreated"):
         desk.fleet.copies.run(plan)
 
 
@@ -167,28 +167,28 @@ def test_empty_target_gets_the_configs_of_the_plan(desk):
 def test_another_plan_under_the_same_id_is_refused(desk, plan):
     desk.fleet.copies.run(plan)
     other = replace(desk.plan(slice_records=300).plan, id=plan.id)
-    with pytest.raises(RefusedError, match="not the one that was registered"):
+    with pytest.raises(RefusedError, match="differs from the plan that is registered"):
         desk.fleet.copies.run(other)
 
 
 def test_unknown_and_ambiguous_ids_are_told(desk, plan):
     desk.fleet.copies.run(plan)
-    with pytest.raises(NotFoundError, match="no copy 01ZZ"):
+    with pytest.raises(NotFoundError, match="copy 01ZZ does not exist"):
         desk.fleet.copies.find("01ZZ")
     other = desk.plan(to="u", slice_records=1000).plan
     desk.fleet.copies.run(other)
-    with pytest.raises(UsageError, match="may be"):
+    with pytest.raises(UsageError, match="is ambiguous"):
         desk.fleet.copies.find(plan.id[:4])
     with pytest.raises(NotFoundError, match="never run"):
         desk.fleet.copies.status(desk.plan(to="v").plan)
 
 
 def test_all_copies_are_listed_the_newest_first(desk, plan):
-    assert desk.fleet.copies.all().items == ()
+    assert desk.fleet.copies.list().items == ()
     desk.fleet.copies.run(plan)
     other = desk.plan(to="u").plan
     desk.fleet.copies.run(other)
-    found = desk.fleet.copies.all().items
+    found = desk.fleet.copies.list().items
     assert {status.plan.id for status in found} == {plan.id, other.id}
     assert [status.registration.registered_at for status in found] == sorted(
         (status.registration.registered_at for status in found), reverse=True
@@ -198,8 +198,8 @@ def test_all_copies_are_listed_the_newest_first(desk, plan):
 def test_status_tells_debris_and_contradictions(desk, plan):
     desk.fleet.copies.run(plan)
     desk.brokers.topics["t-2"].logs[1] += [0, 0]
-    (debris,) = desk.fleet.copies.status(plan.id).debris
-    assert (debris.target, debris.size) == (1, 2)
+    (aborted,) = desk.fleet.copies.status(plan.id).aborted
+    assert (aborted.target, aborted.size) == (1, 2)
     desk.logs.records[plan.id] = desk.logs.records[plan.id][2:]
     status = desk.fleet.copies.status(plan.id)
     assert status.state is CopyState.BROKEN
@@ -212,7 +212,7 @@ def test_open_transaction_on_the_control_topic_is_no_contradiction(desk, plan):
     desk.logs.is_whole = False
     status = desk.fleet.copies.status(plan.id)
     assert status.state is CopyState.COPIED
-    assert "may be done" in status.notes[0]
+    assert "may not be counted" in status.notes[0]
     desk.logs.records[plan.id] = desk.logs.records[plan.id][2:]
     status = desk.fleet.copies.status(plan.id)
     assert status.trouble.retryable
@@ -222,7 +222,7 @@ def test_open_transaction_on_the_control_topic_is_no_contradiction(desk, plan):
 def test_plan_that_can_not_be_read_hides_no_other(desk, plan):
     desk.fleet.copies.run(plan)
     desk.logs.plans[CONTROL].append((b"/plan/01BAD/0", b"nonsense"))
-    reading = desk.fleet.copies.all()
+    reading = desk.fleet.copies.list()
     assert [status.plan.id for status in reading.items] == [plan.id]
     assert list(reading.failures) == ["01BAD"]
     with pytest.raises(RefusedError, match="01BAD"):
@@ -234,7 +234,7 @@ def test_source_that_is_gone_is_a_note_of_the_status(desk, plan):
     del desk.brokers.topics["t"]
     status = desk.fleet.copies.status(plan.id)
     assert status.behind is None
-    assert "not known" in status.notes[0]
+    assert "is unknown" in status.notes[0]
 
 
 def test_rate_is_held_by_waiting_between_slices():

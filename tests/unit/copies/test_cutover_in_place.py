@@ -56,7 +56,7 @@ def test_nobody_starts_on_a_topic_that_is_not_whole_and_resume_finishes_it(harbo
     result = harbour.apply(harbour.plan(harbour.build_in_place()))
     assert result.ending is None
     assert harbour.states == {"lake": "STOPPED", "shop": "STOPPED"}
-    assert any("is not whole" in step.error.message for step in result.steps if step.error)
+    assert any("is incomplete" in step.error.message for step in result.steps if step.error)
     again = harbour.resume_change(result.change)
     assert harbour.states == {"lake": "RUNNING", "shop": "RUNNING"}, [s.error for s in again.steps if s.error]
     assert harbour.commits["connect-lake"]["orders", 0] == 15
@@ -80,4 +80,4 @@ def test_killed_between_delete_and_create_is_resumed(harbour):
     assert harbour.states == {"lake": "RUNNING", "shop": "RUNNING"}
     with pytest.raises(RefusedError) as caught:
         harbour.undo(result.change)
-    assert "its records are gone" in caught.value.cause
+    assert "its records are deleted" in caught.value.cause

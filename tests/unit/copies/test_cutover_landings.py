@@ -1,4 +1,4 @@
-"""Landings in a cut-over: shut out, carried over, found where somebody starts them again, and taken back."""
+"""Pipelines in a cut-over: shut out, carried over, found where somebody starts them again, and taken back."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LandingHarbour(Harbour):
 
     def build_cutover(self, **changes):
         built = super().build_cutover(**changes)
-        return replace(built, groups=(*built.groups, CutoverGroup(OWNER, sees_debris=False)))
+        return replace(built, groups=(*built.groups, CutoverGroup(OWNER, sees_aborted=False)))
 
     def claim_again(self):
         self.ledger.claim([entry for entry in self.ledger.read().values() if entry.topic_id == self.old_id])
@@ -82,7 +82,7 @@ def test_landing_is_shut_out_late_and_gets_its_place_in_the_target(harbour):
     log = harbour.log
     assert log.index("verify standard") < log.index(f"shut out {OWNER}") < log.index("put lake")
     notes = {step.subject: step.note for step in result.steps if step.kind == "carry-reader"}
-    assert notes[OWNER] == "9 records to read, 3 records again"
+    assert notes[OWNER] == "9 records to read, 3 records to reprocess"
     # Whoever held the source holds it no more.
     assert all(entry.epoch > 100 for entry in harbour.ledger.read().values() if entry.topic == "orders")
 
@@ -93,7 +93,7 @@ def test_run_that_somebody_starts_again_is_found(harbour):
     result = harbour.apply(harbour.plan(harbour.build_cutover()))
     assert find_failed(result) == [("shut-out-landing", OWNER)]
     (error,) = [step.error for step in result.steps if step.error is not None]
-    assert "a supervisor" in error.hint
+    assert "supervisor" in error.hint
     assert harbour.places == {("orders", 0): 7, ("orders", 1): 4}
     assert harbour.configs["lake"]["topics"] == "orders,other"
 
@@ -118,7 +118,7 @@ def test_landing_goes_on_in_the_source_when_it_is_taken_back(harbour):
     # It has run since, and stands elsewhere.
     harbour.ledger.move((target_id, 0), to=15)
     plan, _ = harbour.undo(result.change)
-    assert any("the landing orders reads orders-1 by its file: set from.topic to orders" in note for note in plan.notes)
+    assert any("pipeline orders reads orders-1: set from.topic to orders" in note for note in plan.notes)
     assert str(harbour.apply(plan).ending) == "done"
     assert harbour.places == {("orders", 0): 7, ("orders", 1): 4}
 

@@ -37,7 +37,7 @@ def plan(desk, **options):
 
 
 def test_plan_names_everybody_and_what_becomes_of_them(desk):
-    planned = plan(desk, accept_debris=True)
+    planned = plan(desk, allow_aborted_records=True)
     subjects = [effect.subject for effect in planned.effects]
     assert subjects == [
         "connector/game/lake", "connector/game/shop", "group/connect-lake", "group/report", "topic/t-2",
@@ -46,14 +46,14 @@ def test_plan_names_everybody_and_what_becomes_of_them(desk):
     assert fields == {"topics": ("t", "t-2"), "topic": ("t", "t-2")}
     assert set(planned.plan.locks) >= {"data.t", "data.t-2", "group.report"}
     assert any(lock.startswith("group.connect-lake@") for lock in planned.plan.locks)
-    assert any("until somebody writes to the new topic" in note for note in planned.plan.notes)
-    assert any("records again" in consequences for effect in planned.effects for consequences in effect.consequences)
+    assert any("until a producer writes to the new topic" in note for note in planned.plan.notes)
+    assert any("would reprocess" in consequences for effect in planned.effects for consequences in effect.consequences)
     # Nothing but the target was made.
     assert [write[0] for write in desk.brokers.writes] == ["create_topic"]
 
 
 def test_saved_plan_says_the_same_when_it_is_reviewed(desk):
-    planned = plan(desk, accept_debris=True)
+    planned = plan(desk, allow_aborted_records=True)
     saved = Plan.from_file(json.loads(json.dumps(planned.plan.to_file())))
     assert not saved.steps
     registered = register(desk.fleet, saved)
@@ -63,7 +63,7 @@ def test_saved_plan_says_the_same_when_it_is_reviewed(desk):
 
 
 def test_plan_for_the_same_name_deletes_the_topic_and_says_so(desk):
-    planned = plan(desk, in_place=True, accept_debris=True)
+    planned = plan(desk, in_place=True, allow_aborted_records=True)
     assert [effect.subject for effect in planned.effects if effect.sign.value == "-"] == ["topic/t"]
     assert any("can't be undone once the topic is deleted" in note for note in planned.plan.notes)
     assert not any(field.key == "topics" for effect in planned.effects for field in effect.fields)
@@ -76,15 +76,15 @@ def test_plan_for_the_same_name_deletes_the_topic_and_says_so(desk):
 def test_topic_is_not_deleted_with_what_the_copy_left_out(desk):
     part = desk.plan(to="part", since=400).plan
     desk.fleet.copies.run(part)
-    with pytest.raises(RefusedError, match="t can't be made anew from this copy") as caught:
+    with pytest.raises(RefusedError, match="t can't be recreated from this copy") as caught:
         desk.fleet.copies.cutover(part.id, CutoverOptions(in_place=True))
-    assert "1600 offsets before its begin" in caught.value.cause
-    planned = desk.fleet.copies.cutover(part.id, CutoverOptions(accept_debris=True))
-    assert any("1600 offsets of t before the copy's begin are not in part" in note for note in planned.plan.notes)
+    assert "1600 offsets before the start of the copy" in caught.value.cause
+    planned = desk.fleet.copies.cutover(part.id, CutoverOptions(allow_aborted_records=True))
+    assert any("1600 offsets of t before the start of the copy are not in part" in note for note in planned.plan.notes)
 
 
 def test_nobody_can_be_left_with_a_topic_that_is_made_anew(desk):
-    with pytest.raises(UsageError, match="nobody can be left with t"):
+    with pytest.raises(UsageError, match="--exclude-group can't be used with --in-place: t"):
         plan(desk, in_place=True, leave=("report",))
 
 
@@ -95,7 +95,7 @@ def test_sinks_are_told_to_read_committed_records(desk):
         (field.key, field.before, field.after) for field in sink.fields
     ]
     sees = {
-        data.arguments["group"]: data.arguments["sees_debris"]
+        data.arguments["group"]: data.arguments["sees_aborted"]
         for data in planned.plan.steps
         if data.kind == "carry-reader"
     }
@@ -106,17 +106,17 @@ def test_sinks_are_told_to_read_committed_records(desk):
 def test_group_with_members_is_refused_or_left(desk):
     member = GroupMember("m", "c", "h", assignment=(("t", 0),))
     desk.brokers.add_group("report", {("t", 0): 10}, state="STABLE", members=(member,))
-    with pytest.raises(RefusedError, match="somebody reads t that seamark can't stop") as caught:
+    with pytest.raises(RefusedError, match="t has active consumers that seamark can't stop") as caught:
         plan(desk)
-    assert "--leave report" in caught.value.hint
+    assert "--exclude-group report" in caught.value.hint
     planned = plan(desk, leave=("report",))
     assert "group/report" not in [effect.subject for effect in planned.effects]
-    assert any("report stays with t" in note for note in planned.plan.notes)
+    assert any("report is not changed and stays on t" in note for note in planned.plan.notes)
 
 
 def test_sink_with_a_pattern_can_only_go_in_place(desk):
     desk.game.add("wide", {"connector.class": SINK_CONFIG["connector.class"], "topics.regex": "t"})
-    with pytest.raises(RefusedError, match="game/wide can't be turned to t-2"):
+    with pytest.raises(RefusedError, match="connector game/wide can't be switched to topic t-2"):
         plan(desk)
     assert "connector/game/wide" in [effect.subject for effect in plan(desk, in_place=True).effects]
 
@@ -125,12 +125,12 @@ def test_name_that_a_pattern_takes_is_no_target(desk):
     desk.game.add("wide", {"connector.class": SINK_CONFIG["connector.class"], "topics.regex": "t-.*"})
     draft = desk.plan("4:3")
     assert draft.plan.is_refused
-    assert "connector/game/wide finds its topics by 't-.*'" in draft.plan.refusals[0]
+    assert "connector/game/wide has topics.regex 't-.*'" in draft.plan.refusals[0]
 
 
 def test_connector_of_another_kafka_is_refused(desk):
     desk.game.add("far", {**SINK_CONFIG, "consumer.override.bootstrap.servers": "far:9092"})
-    with pytest.raises(RefusedError, match="game/far uses another Kafka cluster"):
+    with pytest.raises(RefusedError, match="game/far can't be switched: it uses another Kafka cluster"):
         plan(desk)
 
 
@@ -141,8 +141,8 @@ def test_copy_that_was_never_run_is_not_cut_over(desk):
 
 def test_finish_refuses_a_topic_that_a_reader_was_not_carried_from(desk):
     with pytest.raises(RefusedError, match="t is still needed") as caught:
-        desk.fleet.copies.finish(desk.copy.id)
-    assert "connect-lake, report has positions in it, and none in t-2" in caught.value.cause
+        desk.fleet.copies.cleanup(desk.copy.id)
+    assert "connect-lake, report has offsets in it, and none in t-2" in caught.value.cause
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def turned(desk):
 
 
 def test_finish_deletes_what_nobody_uses(turned):
-    planned = turned.fleet.copies.finish(turned.copy.id)
+    planned = turned.fleet.copies.cleanup(turned.copy.id)
     assert [(effect.sign.value, effect.subject) for effect in planned.effects] == [("-", "topic/t")]
 
 
@@ -164,24 +164,24 @@ def test_finish_refuses_what_somebody_has_written_to_the_source_since(turned):
     logs = turned.brokers.topics["t"].logs
     logs[1] += [0]
     logs[3] += [0, 0]
-    with pytest.raises(RefusedError, match="t holds 3 offsets that were never copied to t-2") as caught:
-        turned.fleet.copies.finish(turned.copy.id)
-    assert caught.value.cause == "behind what was copied: partition 1 has 1, partition 3 has 2"
-    assert f"seamark copy run {turned.copy.id} --follow --lag 0" in caught.value.hint
+    with pytest.raises(RefusedError, match="t has 3 offsets that were never copied to t-2") as caught:
+        turned.fleet.copies.cleanup(turned.copy.id)
+    assert caught.value.cause == "offsets after the copied ones: partition 1 has 1, partition 3 has 2"
+    assert f"seamark copies run {turned.copy.id} --follow --max-lag 0" in caught.value.hint
     # What it says to do does it, also behind what others have written to the target.
     turned.brokers.topics["t-2"].logs[0] += [0]
     turned.fleet.copies.run(turned.copy.id, options=CopyRunOptions(follow=True, lag=0))
-    assert [effect.subject for effect in turned.fleet.copies.finish(turned.copy.id).effects] == ["topic/t"]
+    assert [effect.subject for effect in turned.fleet.copies.cleanup(turned.copy.id).effects] == ["topic/t"]
 
 
 def test_finish_sees_partitions_that_came_later_and_not_what_retention_took(turned):
     source = turned.brokers.topics["t"]
     source.logs.append([0, 0])
-    with pytest.raises(RefusedError, match="t holds 2 offsets") as caught:
-        turned.fleet.copies.finish(turned.copy.id)
-    assert caught.value.cause == "behind what was copied: partition 4 has 2"
+    with pytest.raises(RefusedError, match="t has 2 offsets") as caught:
+        turned.fleet.copies.cleanup(turned.copy.id)
+    assert caught.value.cause == "offsets after the copied ones: partition 4 has 2"
     source.starts[4] = 2
-    assert turned.fleet.copies.finish(turned.copy.id)
+    assert turned.fleet.copies.cleanup(turned.copy.id)
 
 
 def make_anew(desk):
@@ -194,18 +194,18 @@ def make_anew(desk):
 def test_finish_keeps_the_only_copy_of_a_topic_that_was_made_anew(turned):
     make_anew(turned)
     with pytest.raises(RefusedError, match="t-2 was never copied to t; nothing was deleted"):
-        turned.fleet.copies.finish(turned.copy.id)
+        turned.fleet.copies.cleanup(turned.copy.id)
 
 
 def test_finish_keeps_a_copy_that_is_not_wholly_back(desk):
     make_anew(desk)
     desk.fleet.copies.operations.begin_back(desk.copy.id)
     back = build_back_name(desk.copy.id)
-    with pytest.raises(RefusedError, match="t-2 holds 4002 offsets that were never copied to t;") as caught:
-        desk.fleet.copies.finish(desk.copy.id)
-    assert f"seamark copy run {back} --follow --lag 0" in caught.value.hint
+    with pytest.raises(RefusedError, match="t-2 has 4002 offsets that were never copied to t;") as caught:
+        desk.fleet.copies.cleanup(desk.copy.id)
+    assert f"seamark copies run {back} --follow --max-lag 0" in caught.value.hint
     desk.fleet.copies.run(back)
-    assert [effect.subject for effect in desk.fleet.copies.finish(desk.copy.id).effects] == ["topic/t-2"]
+    assert [effect.subject for effect in desk.fleet.copies.cleanup(desk.copy.id).effects] == ["topic/t-2"]
     desk.brokers.topics["t-2"].logs[1] += [0]
-    with pytest.raises(RefusedError, match="t-2 holds 1 offsets"):
-        desk.fleet.copies.finish(desk.copy.id)
+    with pytest.raises(RefusedError, match="t-2 has 1 offsets"):
+        desk.fleet.copies.cleanup(desk.copy.id)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.copies.plan.plan import Limits, cut_slices
-from seamark.copies.plan.progress import AbortedRecords, find_debris, list_ahead
+from seamark.copies.plan.progress import AbortedRecords, find_aborted, list_ahead
 from seamark.kafka_sink.control import Run
 from seamark.kafka_sink.routing import Partitioner, Routing
 from tests.unit.copies.simulation import Simulation, build_record, build_source
@@ -24,7 +24,7 @@ def test_markers_are_no_debris_and_the_rest_is():
         build_record("p", "s0", task=0, tasks=1, runs=(run(0, 0, 4), run(1, 2, 3))),
         build_record("p", "s1", task=0, tasks=1, runs=(run(0, 9, 9),)),
     ]
-    debris = find_debris(records, ends={0: 14, 1: 5, 2: 3})
+    debris = find_aborted(records, ends={0: 14, 1: 5, 2: 3})
     assert debris == (
         AbortedRecords(0, 6, 8),
         AbortedRecords(0, 11, 13),
@@ -50,7 +50,7 @@ def test_debris_is_exactly_what_aborted_attempts_left(seed):
     made.copy(random=random)
     found = {
         (one.target, at)
-        for one in find_debris(made.progress().records, ends=made.ends)
+        for one in find_aborted(made.progress().records, ends=made.ends)
         for at in range(one.first, one.last + 1)
     }
     assert found == made.aborted

@@ -144,18 +144,18 @@ def test_slices_survive_json(topic, limits):
 def test_a_changed_slice_is_refused():
     data = Slice(0, (OffsetRange(0, 5, 9),)).to_dict()
     data["ranges"] = [[0, 5, 10]]
-    with pytest.raises(UsageError, match="slice 0 is not as it was written"):
+    with pytest.raises(UsageError, match="slice 0 was changed after it was written"):
         Slice.from_dict(data)
 
 
 @pytest.mark.parametrize(
     ("slices", "cause"),
     [
-        ([(0, [(0, 0, 5)])], "cut up to 5, and it ends at 9"),
-        ([(0, [(0, 0, 5)]), (1, [(0, 6, 9)])], "takes 6 to 9 of partition 0"),
-        ([(0, [(0, 0, 5)]), (1, [(0, 4, 9)])], "takes 4 to 9 of partition 0"),
-        ([(0, [(0, 0, 5)]), (2, [(0, 5, 9)])], "slice 2 stands where 1 belongs"),
-        ([(0, [(0, 0, 9), (1, 0, 1)])], "partition 1, and the slices before it reached None"),
+        ([(0, [(0, 0, 5)])], "end at 5, and the partition ends at 9"),
+        ([(0, [(0, 0, 5)]), (1, [(0, 6, 9)])], "has offsets 6 to 9 of partition 0"),
+        ([(0, [(0, 0, 5)]), (1, [(0, 4, 9)])], "has offsets 4 to 9 of partition 0"),
+        ([(0, [(0, 0, 5)]), (2, [(0, 5, 9)])], "found slice 2, expected 1"),
+        ([(0, [(0, 0, 9), (1, 0, 1)])], "partition 1, but the slices before it end at None"),
     ],
 )
 def test_gaps_and_overlaps_are_refused(slices, cause):
@@ -166,11 +166,11 @@ def test_gaps_and_overlaps_are_refused(slices, cause):
 
 
 def test_ranges_that_make_no_sense_are_refused():
-    with pytest.raises(UsageError, match="no offsets from 5 to 3"):
+    with pytest.raises(UsageError, match="invalid range of offsets for partition 0: 5 to 3"):
         OffsetRange(0, 5, 3)
     with pytest.raises(UsageError, match="several ranges"):
         cut_slices([OffsetRange(0, 0, 1), OffsetRange(0, 1, 2)], {}, limits=Limits(1))
-    with pytest.raises(UsageError, match="at least one offset"):
+    with pytest.raises(UsageError, match="invalid number of offsets per slice"):
         Limits(0)
 
 

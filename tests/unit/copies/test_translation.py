@@ -242,12 +242,12 @@ class TestRefusals:
     def test_missing_positions_need_a_word(self):
         del self.ends[2], self.ends[4]
         error = self.refuse(self.ends)
-        assert "no position in partition 2, 4" in error.message
-        assert "--missing" in error.hint
+        assert "no committed offset in partition 2, 4" in error.message
+        assert "--default-offset" in error.hint
 
     def test_a_reader_beyond_the_copy_waits(self):
         self.ends[3] += 1
-        assert "let the copy catch up" in self.refuse(self.ends).hint
+        assert "copy the rest first" in self.refuse(self.ends).hint
 
     def test_unknown_partitions_are_named(self):
         assert "partition 9" in self.refuse(self.ends | {9: 1}).message
@@ -265,14 +265,14 @@ class TestRefusals:
         copied = build_map(made.progress(), made.ranges, targets=5)
         positions = next(p for _ in range(99) if list_questions(copied, p := draw_positions(random, copied.covered)))
         made.source = {p: [(offset, None) for offset in range(500)] for p in made.source}
-        with pytest.raises(RefusedError, match="gives another count than the copy did"):
+        with pytest.raises(RefusedError, match="gives another count than the copy"):
             translate_all(copied, {"g": positions}, recount=made.recount)
 
     def test_ends_before_the_records_are_refused(self):
-        with pytest.raises(RefusedError, match="before records that were copied"):
+        with pytest.raises(RefusedError, match="before the end of the copied records"):
             build_map(self.made.progress(), self.made.ranges, targets=4, ends=dict.fromkeys(range(4), 0))
 
     def test_ends_while_the_copy_goes_on_are_refused(self):
         made, _ = make(3, (6, 4), upto=0)
-        with pytest.raises(UsageError, match="while the copy goes on"):
+        with pytest.raises(UsageError, match="before the copy is finished"):
             build_map(made.progress(), made.ranges, targets=4, ends=made.ends)

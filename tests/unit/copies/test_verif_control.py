@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seamark.copies.plan.plan import CopyPlan, TopicEnd
 from seamark.copies.verify.report import Coordinates, Kind
-from seamark.copies.verify.sums import describe_debris, describe_held, find_cut_runs, find_missing_records
+from seamark.copies.verify.sums import describe_aborted, describe_held, find_cut_runs, find_missing_records
 from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied, Run
 from seamark.kafka_sink.routing import Partitioner, Routing
 from seamark.spark.slices import OffsetRange, Slice
@@ -52,12 +52,12 @@ def test_target_that_ends_before_a_run_or_begins_behind_it_has_lost_records():
 
 
 def test_offsets_of_no_run_are_a_note():
-    assert list(describe_debris([record(0, 0, RUN)], {0: 6})) == []
-    (note,) = describe_debris([record(0, 0, RUN)], {0: 9, 1: 2})
+    assert list(describe_aborted([record(0, 0, RUN)], {0: 6})) == []
+    (note,) = describe_aborted([record(0, 0, RUN)], {0: 9, 1: 2})
     assert note.startswith("5 offsets of the target belong to no run, the first is 0@6")
 
 
 def test_open_transaction_is_a_note():
     assert list(describe_held({0: 5}, {0: 5})) == []
     (note,) = describe_held({0: 5, 1: 3}, {0: 5, 1: 9})
-    assert "partition 1 of the target: nothing from 3 to 8" in note
+    assert "partition 1 of the target hides offsets 3 to 8" in note

@@ -68,7 +68,7 @@ def test_rest_is_doubled_foreign_or_without_a_control_record():
     known = index_hashes([(5, Coordinates(2, 8)), (5, Coordinates(0, 9)), (7, Coordinates(0, 80))])
     told = tell_rest(left, known, covered={0: 50, 2: 50})
     assert [(one.kind, one.source, one.target.offset) for one in told] == [
-        (Kind.DOUBLED, Coordinates(0, 9), 1),
+        (Kind.DUPLICATED, Coordinates(0, 9), 1),
         (Kind.FOREIGN, None, 2),
         (Kind.FOREIGN, Coordinates(0, 80), 3),
     ]

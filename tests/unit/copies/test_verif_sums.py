@@ -73,7 +73,7 @@ def test_what_the_source_may_have_lost_is_no_finding(forgetting, left):
     assert found.findings == ()
     assert found.gone == (Gone(Coordinates(3, 0, 19), 10 - left),)
     # The order of what is left is looked into.
-    assert [(one.is_gone, one.is_told) for one in found.suspects] == ([(True, True)] if left else [])
+    assert [(one.is_gone, one.is_described) for one in found.suspects] == ([(True, True)] if left else [])
 
 
 def test_source_that_begins_later_has_lost_nothing_of_other_partitions():
@@ -87,11 +87,14 @@ def test_records_of_no_run_are_told_by_side():
         (Kind.LOST, Coordinates(3, 30, 40), 2),
         (Kind.FOREIGN, Coordinates(0, 30, 40), 2),
     ]
-    assert (found.source_strays, found.target_strays) == ((OffsetRange(3, 30, 41),), (OffsetRange(0, 30, 41),))
+    assert (found.source_undescribed, found.target_undescribed) == (
+        (OffsetRange(3, 30, 41),),
+        (OffsetRange(0, 30, 41),),
+    )
     assert not found.is_clean
 
 
-def test_key_in_another_partition_is_told_with_its_place():
+def test_key_in_another_partition_is_described_with_its_place():
     found = judge(theirs=replace(THEIRS, misplaced=3, misplaced_at=8))
     assert [(one.kind, one.target, one.count) for one in found.findings] == [
         (Kind.WRONG_PARTITION, Coordinates(1, 8), 3)

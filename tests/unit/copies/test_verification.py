@@ -49,7 +49,7 @@ def test_report_without_findings_has_passed():
     assert report.is_passed
     assert describe_verification(report) == (
         "passed: orders to orders-6, level full",
-        "compared: every record, its place and its order. 3 control records tell of 10 records in 4 runs",
+        "compared: every record, its offset and its order. 3 control records describe 10 records in 4 runs",
         "read: 9 records of the source, 10 of the target",
     )
 
@@ -73,8 +73,8 @@ def test_what_is_gone_is_said_and_is_no_failure():
     assert report.is_passed
     assert describe_verification(report)[-2:] == (
         (
-            "not compared with the source: 14 records that compaction or retention has taken from it since, among "
-            "0@0-9, 1@0-9, 2@0-9, 3@0-9, 4@0-9 and 2 more places"
+            "not compared with the source: 14 records that compaction or retention has deleted there since, in "
+            "0@0-9, 1@0-9, 2@0-9, 3@0-9, 4@0-9 and 2 more ranges"
         ),
         "note: a transaction is open",
     )

@@ -65,7 +65,7 @@ class FakeRecords:
     def find_next(self, positions):
         return {spot: RecordLocation(*spot, at) for spot, at in positions.items() if at < len(self.logs[spot])}
 
-    def is_parked(self, _topic, _place):
+    def is_dead_letter(self, _topic, _place):
         return self.parked
 
 
@@ -128,7 +128,7 @@ class TestFinding:
             (build(state=State.RUNNING), "no task of game/lake has failed"),
             (build(status=None), "no task of game/lake has failed"),
             (build(status=ConnectorStatus(State.PAUSED, tasks=(Task(0, State.FAILED),))), "game/lake is paused"),
-            (replace(build(), type=ConnectorType.SOURCE), "game/lake is no sink"),
+            (replace(build(), type=ConnectorType.SOURCE), "game/lake is not a sink"),
         ],
     )
     def test_what_has_nothing_to_skip_is_refused(self, connector, words):
@@ -140,9 +140,9 @@ class TestFinding:
         assert finder.confirm(RecordLocation("t", 0, 3), FoundBy.OPERATOR).position == 1
         with pytest.raises(NotFoundError, match="does not read u-0"):
             finder.confirm(RecordLocation("u", 0, 3), FoundBy.OPERATOR)
-        with pytest.raises(NotFoundError, match="no record lies at t-0@4"):
+        with pytest.raises(NotFoundError, match="no record at t-0@4"):
             finder.confirm(RecordLocation("t", 0, 4), FoundBy.OPERATOR)
-        with pytest.raises(UsageError, match="behind t-0@0 already: it stands at 1"):
+        with pytest.raises(UsageError, match="has already processed t-0@0"):
             finder.confirm(RecordLocation("t", 0, 0), FoundBy.OPERATOR)
 
 
@@ -175,19 +175,19 @@ class TestLending:
         "key", ["topics", "name", "consumer.override.group.id", "consumer.override.bootstrap.servers", "db.password"]
     )
     def test_what_makes_another_sink_of_it_is_not_lent(self, key):
-        with pytest.raises(RefusedError, match="can't be lent"):
+        with pytest.raises(RefusedError, match="can't be set temporarily"):
             choose_lent(build(), {key: "x"})
 
     def test_sink_with_positions_of_its_own_is_refused(self):
         hdfs = build(config={"connector.class": "io.confluent.connect.hdfs.HdfsSinkConnector"})
-        with pytest.raises(RefusedError, match="keeps positions of its own"):
+        with pytest.raises(RefusedError, match="stores its own offsets"):
             refuse_own_positions(hdfs)
 
     def test_class_that_nobody_knows_is_not_believed(self):
         odd = build(config={**CONFIG, "connector.class": "com.example.Sink"})
         assert not tells_truth(odd, choose_lent(odd, {}))
         search = Search(None, "game/lake", [RecordLocation("t", 0, 2)], False, None)
-        with pytest.raises(RefusedError, match="stands at t-0@2; nothing was skipped") as caught:
+        with pytest.raises(RefusedError, match="stops at t-0@2; no record was skipped") as caught:
             search.read_poison()
         assert "--at t-0@2" in caught.value.hint
         with pytest.raises(RefusedError, match="was not found"):
@@ -199,7 +199,7 @@ def test_topics_of_a_sink_by_name_and_by_pattern():
     assert not matches_topics({"topics": "a,b"}, "c")
     assert matches_topics({"topics.regex": "a.*"}, "abc")
     assert not matches_topics({"topics.regex": "a.*"}, "xabc")
-    with pytest.raises(UnsupportedError, match="which topics the sink reads"):
+    with pytest.raises(UnsupportedError, match="can't determine the topics of the sink"):
         matches_topics({"topics.regex": "(?<x"}, "a")
 
 
@@ -248,12 +248,12 @@ class TestCommand:
         assert "~ connector/game/lake   skips 1 record: task 0 failed with Odd" in lines
         assert 't-0  "next record 0" → "next record 3", at most 2 records delivered first, 1 skipped' in lines
         assert "the record: t-0@2 · 2026-01-01T00:00:00Z · key 3 B · value 8 B · 1 header" in lines
-        assert "it will be parked in lake-dlq (a new topic), with its place and the error" in lines
+        assert "it will be sent to the dead letter queue lake-dlq (a new topic), with its offset and the error" in lines
         assert "hunter2" not in ended.out + ended.err
         assert "hunter2" not in build_desk().run("lake", "--dry-run", "-o", "json").out
 
     def test_contents_are_shown_to_whoever_asks(self, build_desk):
-        out = build_desk().run("lake", "--dry-run", "--show").out
+        out = build_desk().run("lake", "--dry-run", "--show-value").out
         assert BAD.hex(" ") in out
         assert "the error: hunter2 is no JSON" in out
 
@@ -281,7 +281,7 @@ class TestCommand:
     def test_unknown_record_is_searched_for_first(self, build_desk):
         ended = build_desk(trace=IN_PUT).run("lake", "--dry-run")
         assert "Plan for context dev: find the record at which game/lake fails" in ended.out
-        assert 'consumer.override.max.poll.records  (not set) → "1", for a while' in ended.out
+        assert 'consumer.override.max.poll.records  (not set) → "1", temporary' in ended.out
         assert "park" not in ended.out
 
     def test_policy_of_the_workers_refuses_the_search(self, build_desk):
@@ -289,7 +289,7 @@ class TestCommand:
         desk.place.game.invalid["lake"] = {BATCH: ("the 'None' policy does not allow it",)}
         ended = desk.run("lake", "--dry-run")
         assert ended.code == 5
-        assert "nobody can tell at which record game/lake fails; nothing was changed" in ended.err
+        assert "can't determine at which record game/lake fails; no changes were made" in ended.err
         assert "connector.client.config.override.policy" in ended.err
 
     def test_policy_of_the_workers_lets_the_next_record_be_skipped_untried(self, build_desk):
@@ -297,7 +297,7 @@ class TestCommand:
         desk.place.game.invalid["lake"] = {BATCH: ("no",)}
         ended = desk.run("lake", "--dry-run")
         assert ended.code == 0, ended.err
-        assert "nothing has tried that it is this record" in ended.out
+        assert "the record was not confirmed by processing single records" in ended.out
         assert kinds(desk.run("lake", "--dry-run", "-o", "json").out)[:3] == [
             "set-run-state",
             "prove-stopped",
@@ -314,11 +314,11 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("argv", "code", "words"),
         [
-            (["lake", "--at", "nowhere"], 64, "'nowhere' is no place of a record"),
-            (["lake", "--at", "t-0@99"], 1, "no record lies at t-0@99"),
-            (["lake", "--lend", "flush.size"], 64, "is no key with a value"),
-            (["lake", "--lend", "topics=u"], 5, "topics can't be lent"),
-            (["lake", "--park", "t"], 64, "reads t itself"),
+            (["lake", "--at", "nowhere"], 64, "invalid record location 'nowhere'"),
+            (["lake", "--at", "t-0@99"], 1, "no record at t-0@99"),
+            (["lake", "--temporary-config", "flush.size"], 64, "expected KEY=VALUE"),
+            (["lake", "--temporary-config", "topics=u"], 5, "topics can't be set temporarily"),
+            (["lake", "--dlq-topic", "t"], 64, "reads t, so it would process the record again"),
             (["nobody"], 1, "nobody"),
         ],
     )
@@ -330,7 +330,7 @@ class TestCommand:
         dead = {"errors.deadletterqueue.topic.name": "dead", "errors.tolerance": "all"}
         desk = build_desk(config={**CONFIG, **dead}, parked=True)
         desk.place.brokers.add_topic("dead")
-        assert "it is parked in dead already" in desk.run("lake", "--dry-run").out
+        assert "it is already in the dead letter queue dead" in desk.run("lake", "--dry-run").out
 
     def test_old_workers_are_refused(self, build_desk):
         desk = build_desk()
@@ -383,7 +383,7 @@ class TestUndo:
         fleet = build_desk().place.fleet
         data = fleet.skips.plan("lake", fleet.skips.find("lake")).plan.to_dict()
         data["actions"][0]["lent"]["x.sasl.login.class"] = "com.evil.Login"
-        with pytest.raises(RefusedError, match="the policy of context dev does not allow connector game/lake"):
+        with pytest.raises(RefusedError, match="the policy of context dev doesn't allow connector game/lake"):
             fleet.review(register(fleet, Plan.from_dict(data)))
 
 

@@ -74,5 +74,5 @@ def test_place_is_read_and_written():
     assert place == RecordLocation("orders-eu", 3, 123)
     assert str(place) == "orders-eu-3@123"
     for wrong in ("orders@1", "orders-3", "orders-3@x", "-3@1", "a b-3@1", "orders-3@-1"):
-        with pytest.raises(UsageError, match="is no place of a record"):
+        with pytest.raises(UsageError, match="invalid record location"):
             parse_place(wrong)

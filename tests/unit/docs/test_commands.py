@@ -250,7 +250,7 @@ def test_python_calls_in_the_text_exist(page):
                 assert keywords <= set(inspect.signature(member).parameters), span
 
 
-@pytest.mark.parametrize("call", ["fleet.topics.every()", "fleet.nothing.all()", "fleet.topics.all(big=True)"])
+@pytest.mark.parametrize("call", ["fleet.topics.every()", "fleet.nothing.all()", "fleet.topics.list(big=True)"])
 def test_wrong_python_calls_are_found(call):
     with pytest.raises((AttributeError, AssertionError)):
         check_call(ast.parse(call, mode="eval").body)

@@ -129,7 +129,7 @@ def test_a_check_with_a_bug_does_not_hide_the_others():
 
 def test_a_check_with_nothing_to_say_says_so():
     (finding,) = run_check(Check("x", lambda evidence: ()), Evidence(context()))
-    assert (finding.severity, finding.message) == (Severity.OK, "nothing to look at")
+    assert (finding.severity, finding.message) == (Severity.OK, "nothing to check")
 
 
 def test_names_are_unique_and_listed_in_the_docs_and_nothing_else_is():

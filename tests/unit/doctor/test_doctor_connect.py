@@ -45,12 +45,12 @@ def severities(examine, *clusters, **options):
 
 
 def test_an_answering_worker_is_fine():
-    assert look(reach.examine_workers, cluster()) == [(Severity.OK, f"game {ONE}", "answers, Connect 4.3.1")]
+    assert look(reach.examine_workers, cluster()) == [(Severity.OK, f"game {ONE}", "responds, Connect 4.3.1")]
 
 
 def test_a_silent_worker_is_an_error_with_its_reason():
     found = look(reach.examine_workers, cluster(worker(), worker(TWO, error="Connection refused")))
-    assert found[1] == (Severity.ERROR, f"game {TWO}", "does not answer: Connection refused")
+    assert found[1] == (Severity.ERROR, f"game {TWO}", "does not respond: Connection refused")
 
 
 def test_a_cluster_without_a_client_is_an_error():
@@ -66,8 +66,8 @@ def test_a_worker_that_only_the_states_name_is_told():
         ),
     )
     assert [entry for entry in found if entry[0] is Severity.INFO] == [
-        (Severity.INFO, "game x:1", "1 tasks run on this worker, which is no url of the context"),
-        (Severity.INFO, "game y:1", "1 tasks run on this worker, which is no url of the context"),
+        (Severity.INFO, "game x:1", "1 tasks run on this worker, which is not in the context"),
+        (Severity.INFO, "game y:1", "1 tasks run on this worker, which is not in the context"),
     ]
 
 
@@ -113,7 +113,7 @@ def test_mixed_versions_are_a_warning():
 
 @pytest.mark.parametrize(
     ("version", "words"),
-    [("3.4.1", "neither stop a connector nor tell its offsets"), ("3.5.2", "tell offsets but not change them")],
+    [("3.4.1", "neither stop connectors nor return offsets"), ("3.5.2", "return offsets but not change them")],
 )
 def test_old_versions_say_what_they_can_not_do(version, words):
     (found,) = look(versions.examine_versions, cluster(worker(version=version)))
@@ -202,7 +202,7 @@ def test_a_plugin_missing_on_a_worker_is_a_warning_and_with_a_user_an_error():
     (found,) = look(plugins.examine_plugins, cluster(told=told))
     assert found == (Severity.WARNING, "game", f"{SOURCE_CLASS} is missing on {TWO}")
     (found,) = look(plugins.examine_plugins, cluster(told=told, connectors=(connector("a"),)))
-    assert found == (Severity.ERROR, "game", f"{SOURCE_CLASS} is missing on {TWO}; a may land there and fail")
+    assert found == (Severity.ERROR, "game", f"{SOURCE_CLASS} is missing on {TWO}; a may be assigned to it and fail")
 
 
 def test_different_versions_are_a_warning():
@@ -219,7 +219,11 @@ def test_several_versions_on_every_worker_are_fine():
 def test_a_class_on_no_worker_is_an_error_that_names_some_of_its_connectors():
     lost = tuple(connector(f"c{number}", config={"connector.class": "com.example.Gone"}) for number in range(5))
     (found,) = look(plugins.examine_plugins, cluster(told={ONE: (JDBC,)}, connectors=lost))
-    assert found == (Severity.ERROR, "game", "com.example.Gone is on no worker; c0, c1, c2 and 2 more can't run")
+    assert found == (
+        Severity.ERROR,
+        "game",
+        "com.example.Gone is missing on every worker; c0, c1, c2 and 2 more can't run",
+    )
 
 
 @pytest.mark.parametrize("alias", [SOURCE_CLASS, "FileStreamSourceConnector", "FileStreamSource"])
@@ -238,7 +242,7 @@ def test_plugins_that_can_not_be_read_are_told():
 
 def test_sinks_with_groups_of_their_own_are_fine():
     found = look(groups.examine_groups, cluster(connectors=(sink("a"), sink("b"))))
-    assert found == [(Severity.OK, "dev", "2 sinks, each with a group of its own")]
+    assert found == [(Severity.OK, "dev", "2 sinks, each with its own group")]
 
 
 def test_a_worker_wide_group_is_an_error():
@@ -255,7 +259,7 @@ def test_two_sinks_that_share_an_override_are_an_error():
     shared = {"config": {"consumer.override.group.id": "one"}}
     found = look(groups.examine_groups, cluster(connectors=(sink("a", **shared), sink("b", **shared), sink("c"))))
     assert found == [
-        (Severity.ERROR, "one", "game/a, game/b are in one group: each gets only a part of the records"),
+        (Severity.ERROR, "one", "game/a, game/b share one group: each gets only a part of the records"),
     ]
 
 
@@ -289,7 +293,7 @@ def test_groups_of_a_silent_cluster_are_not_examined():
         (-12.0, Severity.WARNING, "12 s behind"),
         (31.0, Severity.ERROR, "31 s ahead of"),
         (-3600.0, Severity.ERROR, "3600 s behind"),
-        (None, Severity.INFO, "no time came"),
+        (None, Severity.INFO, "no Date header"),
     ],
 )
 def test_clock_skew(skew, severity, words):
@@ -325,7 +329,7 @@ def test_a_failed_connector_and_one_without_tasks_are_errors():
     )
     assert found == [
         (Severity.ERROR, "game/a", "FAILED: x"),
-        (Severity.ERROR, "game/b", "RUNNING without a task: it moves no data"),
+        (Severity.ERROR, "game/b", "RUNNING without a task: it processes no data"),
     ]
 
 

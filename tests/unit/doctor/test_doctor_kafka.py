@@ -50,7 +50,7 @@ def one_fault(examine, world):
 def test_brokers_that_answer_are_fine():
     (found,) = reach.examine_brokers(evidence())
     assert (found.severity, found.subject) == (Severity.OK, "127.0.0.1:9092")
-    assert found.message.startswith("3 brokers of cluster kafka-1: 1 at 127.0.0.1:9091")
+    assert found.message.startswith("3 brokers of Kafka cluster kafka-1: 1 at 127.0.0.1:9091")
 
 
 def test_brokers_that_do_not_answer_are_an_error():
@@ -68,7 +68,7 @@ def test_good_topics_are_fine():
 def test_anything_but_compact_is_an_error(policy):
     found = one_fault(topics.examine_topics, evidence(topic("game-offsets", cleanup_policy=policy)))
     assert found[:2] == (Severity.ERROR, "game game-offsets")
-    assert f"cleanup.policy is {policy or 'not told'}" in found[2]
+    assert f"cleanup.policy is {policy or 'unknown'}" in found[2]
 
 
 def test_a_missing_topic_is_an_error():
@@ -88,7 +88,7 @@ def test_a_config_topic_with_several_partitions_is_an_error():
 def test_too_few_copies_are_a_warning_unless_there_are_no_more_brokers():
     single = topic("game-offsets", replicas=(1,), min_insync_replicas="1")
     found = one_fault(topics.examine_topics, evidence(single))
-    assert (found[0], "1 of 3 copies" in found[2]) == (Severity.WARNING, True)
+    assert (found[0], "1 of 3 replicas" in found[2]) == (Severity.WARNING, True)
     alone = [topic(status.name, replicas=(1,), min_insync_replicas="1") for status in GOOD]
     assert faults(topics.examine_topics, evidence(*alone, kafka=kafka_cluster(brokers=1))) == []
 
@@ -103,7 +103,7 @@ def test_min_insync_replicas(least, severity):
 
 def test_a_missing_copy_now_is_a_warning_and_no_leader_an_error():
     found = one_fault(topics.examine_topics, evidence(topic("game-offsets", partitions=2, isr=(1, 2))))
-    assert found == (Severity.WARNING, "game game-offsets", "partition 0, 1 misses a copy right now")
+    assert found == (Severity.WARNING, "game game-offsets", "partition 0, 1 is under-replicated")
     found = one_fault(topics.examine_topics, evidence(topic("game-offsets", leader=None)))
     assert found[0] is Severity.ERROR
 
@@ -111,8 +111,8 @@ def test_a_missing_copy_now_is_a_warning_and_no_leader_an_error():
 def test_topics_that_nobody_named_are_told_with_the_setting_to_add():
     unknown = ClusterEvidence(settings(offsets_topic=None, status_topic=None, worker_config=None), workers=())
     (found,) = [f for f in topics.examine_topics(evidence(clusters=(unknown,))) if f.severity is Severity.INFO]
-    assert found.message.startswith("the offsets and status topic is not known")
-    assert found.fix == "name worker_config in connect.game, or set offsets_topic, status_topic"
+    assert found.message.startswith("the offsets and status topic is unknown")
+    assert found.fix == "set worker_config in connect.game, or offsets_topic, status_topic"
 
 
 def test_configs_that_may_not_be_read_are_told():
@@ -173,7 +173,7 @@ def test_the_cluster_and_denied_things_are_compared_too():
     world = evidence(kafka=kafka_cluster(may=frozenset()), groups={"connect-lake": AuthorizationError("no")})
     world.topics["game-status"] = AuthorizationError("no")
     assert faults(permissions.examine_acls, world) == [
-        (Severity.WARNING, "the cluster", "not allowed: DESCRIBE"),
+        (Severity.WARNING, "the Kafka cluster", "not allowed: DESCRIBE"),
         (Severity.WARNING, "topic game-status", "not allowed: DESCRIBE, DESCRIBE_CONFIGS, READ"),
         (Severity.WARNING, "group connect-lake", "not allowed: DESCRIBE"),
         (Severity.INFO, "group connect-lake", "not allowed: READ, DELETE; needed only to change offsets"),
@@ -194,7 +194,7 @@ IN_FILE = Origin(OriginKind.FILE, "seamark.yaml", line=7, path=Path("seamark.yam
 def test_a_literal_password_is_a_warning_that_does_not_show_it():
     given = context(values=[Value("kafka.sasl.password", "hunter2", origin=IN_FILE)])
     found = one_fault(security.examine_secrets, evidence(given=given))
-    assert found == (Severity.WARNING, "kafka.sasl.password", "written in clear in seamark.yaml:7")
+    assert found == (Severity.WARNING, "kafka.sasl.password", "plain text in seamark.yaml:7")
 
 
 def test_a_password_from_elsewhere_is_fine():
@@ -268,7 +268,7 @@ def test_scram_without_tls_names_the_cve():
 def test_brokers_that_are_not_verified_are_a_warning(setting):
     (found,) = kafka_faults(security_protocol="SSL", **setting)
     assert found[0] is Severity.WARNING
-    assert "pass for a broker" in found[2]
+    assert "impersonate a broker" in found[2]
 
 
 def test_a_sink_is_known_by_its_group():

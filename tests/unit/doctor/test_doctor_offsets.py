@@ -37,11 +37,11 @@ def test_offsets_without_oddities_are_fine():
 
 
 def test_each_oddity_is_named_with_whose_it_is():
-    odd = [OffsetFinding(OffsetAnomaly.VARIANTS, f"c{number}", "two spellings") for number in range(5)]
-    curious = OffsetFinding(OffsetAnomaly.NEVER_READ, "", "spaces")
-    never, variants = examine_records(build(OffsetsEvidence(10, 2, reading(*odd, curious))))
+    odd = [OffsetFinding(OffsetAnomaly.DUPLICATE_ENCODING, f"c{number}", "two spellings") for number in range(5)]
+    curious = OffsetFinding(OffsetAnomaly.UNREADABLE_KEY, "", "spaces")
+    variants, never = examine_records(build(OffsetsEvidence(10, 2, reading(*odd, curious))))
     assert (never.severity, variants.severity) == (Severity.INFO, Severity.WARNING)
-    assert "variants (5 times: c0, c1, c2 and 2 more): two spellings" in variants.message
+    assert "duplicate-encoding (5 times: c0, c1, c2 and 2 more): two spellings" in variants.message
     assert "offsets show" in variants.fix
 
 
@@ -62,7 +62,7 @@ def test_a_topic_that_could_not_be_read_is_told_by_both():
 @pytest.mark.parametrize(
     ("written", "lag", "severity", "words"),
     [
-        (1000, 0, Severity.INFO, "7 days of them would be up to 7 003 records"),
+        (1000, 0, Severity.INFO, "7 days of them would be up to 7,003 records"),
         (1000, 7 * DAY, Severity.OK, "keeps every write of the last 7 d"),
         (5_000_000, 0, Severity.INFO, "about 5 min"),
         (5_000_000, 7 * DAY, Severity.WARNING, "about 5 min"),

@@ -52,7 +52,7 @@ def test_a_young_one_is_a_tasks_own():
 def test_one_that_nobody_will_end_is_an_error(hanging):
     (found,) = examine(hanging)
     assert found.severity is Severity.ERROR
-    assert "no coordinator has it: nothing ends it" in found.message
+    assert "no coordinator has it, so it never ends" in found.message
     assert "--start-offset 117" in found.fix
 
 
@@ -67,7 +67,7 @@ def test_of_many_young_ones_three_are_named():
     found = examine(*young, known())
     assert len(found) == 5
     assert [one.severity for one in found].count(Severity.WARNING) == 1
-    assert "6 more are open and as young" in found[-1].message
+    assert "6 more transactions are open, all recent" in found[-1].message
 
 
 def test_what_could_not_be_asked_is_told():

@@ -91,7 +91,7 @@ def test_status_keeps_a_silent_cluster_by_name():
 def test_close_closes_every_client_that_was_opened():
     clients = {"game": StubConnect(), "lake": StubConnect()}
     with open_stub_fleet(clients) as fleet:
-        fleet.connectors.all(cluster="game")
+        fleet.connectors.list(cluster="game")
     assert (clients["game"].calls["close"], clients["lake"].calls["close"]) == (1, 0)
 
 

@@ -101,7 +101,7 @@ def test_each_reference_is_looked_up_once(tmp_path, monkeypatch) -> None:
 def test_many_violations_are_cut_short(tmp_path) -> None:
     with pytest.raises(RefusedError) as caught:
         refuse_violations([(f"c{number}", "a", SINK | EVIL) for number in range(100)], context(tmp_path))
-    assert caught.value.message == "the policy of context dev does not allow 100 connectors"
+    assert caught.value.message == "the policy of context dev doesn't allow 100 connectors"
     assert caught.value.cause.endswith("; and 80 more")
 
 
@@ -124,11 +124,11 @@ def test_ten_thousand_connectors_are_quick(tmp_path) -> None:
 def test_a_change_is_refused_for_what_it_brings(fleet, game) -> None:
     game.add("a", SOURCE_CONFIG)
     assert not fleet.connectors.set("a", {"tasks.max": "2"}).is_empty
-    with pytest.raises(RefusedError, match="does not allow connector game/a") as caught:
+    with pytest.raises(RefusedError, match="doesn't allow connector game/a") as caught:
         fleet.connectors.set("a", {"file": "/etc/shadow"})
     assert caught.value.context["rules"] == "P004"
     with pytest.raises(RefusedError):
-        fleet.connectors.change("a", SOURCE_CONFIG | EVIL)
+        fleet.connectors.update("a", SOURCE_CONFIG | EVIL)
     assert game.writes == 0
 
 
@@ -167,7 +167,7 @@ def test_a_large_saved_plan_is_read_in_one_go(fleet, game) -> None:
     # Each step looks at its own subject; the policy adds one reading of all.
     assert game.calls["read_connectors"] >= 1
     data["actions"][29]["config"]["file"] = "/etc/shadow"
-    with pytest.raises(RefusedError, match="does not allow connector game/c29"):
+    with pytest.raises(RefusedError, match="doesn't allow connector game/c29"):
         fleet.review(register(fleet, Plan.from_dict(data)))
 
 

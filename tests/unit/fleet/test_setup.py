@@ -26,7 +26,7 @@ def test_a_folder_is_made_once_and_for_its_owner_alone(tmp_path):
 
 def test_a_folder_that_can_not_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(JournalError, match="can't be made"):
+    with pytest.raises(JournalError, match="can't create the journal's folder"):
         make_setup(living_context(tmp_path / "file"))
 
 

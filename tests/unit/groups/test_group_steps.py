@@ -96,7 +96,7 @@ class TestMove:
         (step,) = result.steps
         assert step.outcome is Outcome.DID_NOT_HAPPEN
         assert isinstance(step.error, RefusedError)
-        assert step.error.cause == "it is STABLE with 1 member"
+        assert step.error.cause == "the group is STABLE with 1 member"
         assert brokers.writes == []
 
     def test_an_unknown_state_is_not_taken_for_quiet(self, brokers, world):
@@ -127,7 +127,7 @@ class TestMove:
     def test_a_half_that_failed_after_the_other_is_unknown(self, brokers, world):
         brokers.failing["delete_group_offsets", "billing"] = RejectedError("no", hint="wait")
 
-        with pytest.raises(UnknownOutcomeError, match="others were not forgotten"):
+        with pytest.raises(UnknownOutcomeError, match="others were not deleted"):
             STEP.perform(world, STEP.intend(world))
 
     def test_a_half_that_was_alone_did_not_happen(self, brokers, world):

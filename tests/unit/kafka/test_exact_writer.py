@@ -148,7 +148,7 @@ def test_nothing_is_begun_when_the_time_is_over():
         ExactWriter(CONFIG, timeout_seconds=5.0, build_producer=producer.build) as writer,
     ):
         patch.setattr("seamark.kafka.transaction.read_clock", lambda: now[0])
-        with pytest.raises(UnknownOutcomeError, match="2 of 3 records were written, and there was no time left"):
+        with pytest.raises(UnknownOutcomeError, match="2 of 3 records were written; there was no time for the rest"):
             writer.write(records(3), until=150.0)
         with pytest.raises(DeadlineError, match="0 of 3 records") as caught:
             writer.write(records(3), until=150.0)

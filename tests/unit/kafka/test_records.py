@@ -145,5 +145,5 @@ def test_leader_that_does_not_know_a_new_partition_yet_is_asked_again():
 
 def test_silence_has_an_end(monkeypatch):
     monkeypatch.setattr(records, "_ANSWER_SECONDS", 0.0)
-    with pytest.raises(DeadlineError, match="nothing came"):
+    with pytest.raises(DeadlineError, match="no records arrived"):
         next(open_reader(FakeConsumer()).read(("t", 0)))

@@ -142,7 +142,7 @@ class TestOffsets:
         assert reading.found == {("a", 0): LogOffsets(1, 1)}
         assert isinstance(reading.failures["gone", 0], NotFoundError)
         assert not reading.is_complete
-        with pytest.raises(PartialError, match="bounds could not be read of gone-0"):
+        with pytest.raises(PartialError, match="could not read bounds of gone-0"):
             reading.require_complete(what="bounds")
 
     def test_an_answer_without_an_offset_is_a_failure_of_its_partition(self):

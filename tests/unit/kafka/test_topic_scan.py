@@ -157,7 +157,7 @@ def test_an_open_transaction_is_told_and_not_waited_for():
 
 def test_brokers_that_are_silent_are_an_error():
     consumer = FakeConsumer([record(0, 0)])
-    with pytest.raises(DeadlineError, match="nothing came"):
+    with pytest.raises(DeadlineError, match="no records arrived"):
         open_scan(consumer, {0: (0, 4)}, committed=True, patience_seconds=0.1).read_newest()
     assert consumer.closed == 1
 

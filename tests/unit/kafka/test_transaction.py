@@ -114,7 +114,7 @@ def test_second_try_ends_at_the_deadline_with_nothing_written():
 @pytest.mark.parametrize(
     ("code", "error", "hint"),
     [
-        (KafkaError.INVALID_TIMESTAMP, JournalError, "set the clock of this machine"),
+        (KafkaError.INVALID_TIMESTAMP, JournalError, "correct the clock of this machine"),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, AuthorizationError, "grant WRITE"),
         (KafkaError.MSG_SIZE_TOO_LARGE, JournalError, "check that the brokers run"),
     ],

@@ -55,7 +55,7 @@ def test_connectors_are_found_in_what_was_had_and_what_was_given(told, given, wa
 
 def test_bytes_of_an_unknown_kind_are_no_proof_of_anything():
     for told, given in ((b"\x00", b""), (metadata("a")[:-5], b""), (metadata(), assignment("a")[:30])):
-        with pytest.raises(UnreachableError, match="nobody knows who runs what"):
+        with pytest.raises(UnreachableError, match="it is unknown which worker runs which tasks"):
             read_load(told, given)
 
 
@@ -72,7 +72,7 @@ def test_loads_are_told_by_worker():
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
 def test_nobody_can_tell_while_the_work_is_shared_anew(state):
-    with pytest.raises(UnreachableError, match="share their work anew"):
+    with pytest.raises(UnreachableError, match="a rebalance is in progress"):
         read_worker_loads(CONFIG, "g", timeout_seconds=5, build_client=build((metadata(), assignment()), state=state))
 
 

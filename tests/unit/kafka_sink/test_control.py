@@ -43,7 +43,7 @@ def test_claims_say_in_words_what_they_are():
 
 @pytest.mark.parametrize("kind", [{"query": "q"}, {"batch": 1}, {"query": "q", "batch": 1, "part": "s"}])
 def test_a_claim_of_two_kinds_can_not_be_made(kind):
-    with pytest.raises(UsageError, match="don't go together"):
+    with pytest.raises(UsageError, match="contradict each other"):
         Claim("a", task=0, **kind)
 
 
@@ -60,10 +60,10 @@ def test_two_partitions_may_have_several_runs_in_order():
 @pytest.mark.parametrize(
     ("claim", "records", "copied", "words"),
     [
-        (replace(SLICE, task=4), 3, Copied(4, runs=(RUN,)), "no task 4 among 4"),
-        (SLICE, 4, Copied(4, runs=(RUN,)), "its runs have 3 records, and it says 4"),
-        (SLICE, 3, None, "half a copy's"),
-        (STREAM, 3, Copied(8, runs=(RUN,)), "half a copy's"),
+        (replace(SLICE, task=4), 3, Copied(4, runs=(RUN,)), "task 4 does not exist: the slice has 4 tasks"),
+        (SLICE, 4, Copied(4, runs=(RUN,)), "its runs have 3 records, but its total is 4"),
+        (SLICE, 3, None, "only some of the fields of a topic copy"),
+        (STREAM, 3, Copied(8, runs=(RUN,)), "only some of the fields of a topic copy"),
     ],
 )
 def test_a_record_that_contradicts_itself_can_not_be_made(claim, records, copied, words):

@@ -151,7 +151,7 @@ def test_finished_task_is_not_written_again(broker):
 
 def test_finished_task_with_other_rows_is_refused(broker):
     broker.task().write(pieces("abc"))
-    with pytest.raises(RejectedError, match="4 records of 40 bytes now, 3 records of 30 bytes then"):
+    with pytest.raises(RejectedError, match="4 records of 40 bytes now, 3 records of 30 bytes before"):
         broker.task().write(pieces("abcd"))
     assert broker.task(settings=replace(SETTINGS, is_checked=False)).write(pieces("abcd")).is_repeat
 
@@ -171,7 +171,7 @@ def test_rows_that_are_not_kept_are_left_to_spark(broker):
     few = replace(SETTINGS, kept_bytes=15)
     with pytest.raises(UnreachableError) as caught:
         broker.task(settings=few).write(pieces("ab", "c"))
-    assert "Spark runs the task again" in caught.value.cause
+    assert "Spark retries the task" in caught.value.cause
     assert broker.committed == ""
     broker.task(settings=few).write(pieces("ab", "c"))
     assert broker.committed == "abc"
@@ -213,7 +213,7 @@ def test_fenced_attempt_finds_the_work_of_the_other(broker):
 
 
 def test_fenced_attempt_does_not_take_another_jobs_rows_for_its_own(broker):
-    with pytest.raises(RejectedError, match="has other rows"):
+    with pytest.raises(RejectedError, match="differ from those it wrote before"):
         broker.task().write(overtaken(broker, lambda: broker.task().write(pieces("abcdef"))))
     assert broker.committed == "abcdef"
 
@@ -249,7 +249,7 @@ def test_task_that_is_too_slow_for_its_transaction_is_told_so(broker, monkeypatc
     monkeypatch.setattr(task_hold.time, "monotonic", Clock(400.0))
     broker.faults = dict.fromkeys(range(4, 99), ("_FENCED", "before"))
     # As a fence it would wait for another attempt, which there is not.
-    with pytest.raises(UnreachableError, match="too slow for its transaction") as caught:
+    with pytest.raises(UnreachableError, match="timed out") as caught:
         broker.task(settings=replace(SETTINGS, kept_bytes=kept)).write(pieces("ab", "c"))
     assert "open for more than 300 s" in caught.value.cause
     assert "kafka.transaction.timeout.ms" in caught.value.hint
@@ -278,9 +278,9 @@ def test_task_begun_in_pieces_needs_the_promise(broker):
         broker.task(settings=ORDERED).write(pieces("abcd", "e"))
     broker.faults = {}
     assert broker.committed == "abcd"
-    with pytest.raises(RejectedError, match="same order"):
+    with pytest.raises(RejectedError, match="another order"):
         broker.task().write(pieces("abcde"))
-    with pytest.raises(RejectedError, match="other rows"):
+    with pytest.raises(RejectedError, match="differ from those it wrote before"):
         broker.task(settings=ORDERED).write(pieces("abc"))
 
 
@@ -290,7 +290,7 @@ def test_batches_of_a_stream_follow_each_other(broker):
     broker.task(first).write(pieces("a"))
     assert broker.task(first).write(pieces("a")).is_repeat
     broker.task(second).write(pieces("b"))
-    with pytest.raises(RefusedError, match="batch 1 is written"):
+    with pytest.raises(RefusedError, match="batch 1 is already written"):
         broker.task(first).write(pieces("a"))
     other = replace(first, query="another")
     broker.task(other).write(pieces("c"))
@@ -300,7 +300,7 @@ def test_batches_of_a_stream_follow_each_other(broker):
 def test_old_attempt_does_not_wait_while_its_stream_goes_on(broker):
     begun, first, second = (Claim("q", task=0, query="q", batch=number) for number in (0, 1, 2))
     broker.task(begun).write(pieces("c"))
-    with pytest.raises(RefusedError, match="batch 2 is written"):
+    with pytest.raises(RefusedError, match="batch 2 is already written"):
         broker.task(first).write(overtaken(broker, lambda: broker.task(second).write(pieces("d"))))
     assert broker.committed == "cd"
 
@@ -308,7 +308,7 @@ def test_old_attempt_does_not_wait_while_its_stream_goes_on(broker):
 def test_stream_that_the_control_topic_does_not_know_is_refused_in_its_middle(broker):
     later = {task: Claim("q", task=task, query="q", batch=3) for task in (0, 5)}
     for claim in later.values():
-        with pytest.raises(RefusedError, match="does not know the stream") as caught:
+        with pytest.raises(RefusedError, match="has no records of the stream") as caught:
             broker.task(claim).write(pieces("a"))
         assert "another control.topic" in caught.value.cause
     assert broker.committed == ""
@@ -320,7 +320,7 @@ def test_stream_that_the_control_topic_does_not_know_is_refused_in_its_middle(br
 
 def test_task_without_rows_leaves_a_record_where_it_is_noted(broker):
     broker.task().write(pieces("abc"))
-    with pytest.raises(RejectedError, match="has other rows than when it was written: 0 records"):
+    with pytest.raises(RejectedError, match="differ from those it wrote before: 0 records"):
         broker.task(is_noted=True).write(pieces())
     other = replace(CLAIM, task=4)
     assert not broker.task(other, is_noted=True).write(pieces()).is_repeat
@@ -351,7 +351,7 @@ def test_silence_of_the_control_topic_is_not_taken_for_not_done(broker, monkeypa
 
 def test_as_many_rows_and_others_are_told(broker):
     broker.task().write([Words("abc")])
-    with pytest.raises(RejectedError, match="as many, and others"):
+    with pytest.raises(RejectedError, match="the count is the same, the rows differ"):
         broker.task().write([Summed("abc")])
 
 

@@ -35,7 +35,7 @@ def test_pure_rule_is_told_with_its_counts(rule, partitions):
 def test_grown_topic_names_the_former_count(rule, before, after):
     probe = probe_samples(place(rule, before, KEYS[:150]) + place(rule, after, KEYS[150:]), partitions=after)
     assert (probe.placement, probe.rule, probe.grown_from) == (Placement.GROWN, rule, before)
-    assert f"grown from {before} partitions" in probe.words
+    assert f"had {before} partitions" in probe.words
     assert suggest_routing(probe, targets=5) == Routing(rule, after, targets=5, modulus=gcd(before, after))
 
 

@@ -169,7 +169,7 @@ def test_full_queue_is_waited_for(producer, made):
 
 def test_queue_that_stays_full_is_a_failure(producer, made):
     made[0].full = 10**9
-    with pytest.raises(ProducerFailure, match="took no more records"):
+    with pytest.raises(ProducerFailure, match="accepted no more records"):
         producer.produce(Letters([ROW]), deadline=time.monotonic() - 1)
 
 
@@ -256,8 +256,8 @@ def test_closing_drops_what_is_in_hand(producer, made):
 @pytest.mark.parametrize(
     ("name", "outcome", "kind", "hint"),
     [
-        ("_FENCED", FailureAction.FENCED, FencedError, "Spark runs it again"),
-        ("INVALID_PRODUCER_EPOCH", FailureAction.FENCED, FencedError, "another job"),
+        ("_FENCED", FailureAction.FENCED, FencedError, "Spark retries the task"),
+        ("INVALID_PRODUCER_EPOCH", FailureAction.FENCED, FencedError, "no other job"),
         ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", FailureAction.HOPELESS, AuthorizationError, "seamark.sink."),
         ("INVALID_TRANSACTION_TIMEOUT", FailureAction.HOPELESS, RejectedError, "transaction.max.timeout.ms"),
         ("_UNKNOWN_PARTITION", FailureAction.HOPELESS, RejectedError, "partition column"),

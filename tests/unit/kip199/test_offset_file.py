@@ -46,7 +46,7 @@ class Machine(MethodPorts):
 
     def read(self):
         if self.is_busy:
-            raise UnsettledError("somebody changes it just now")
+            raise UnsettledError("another seamark process is changing it")
         return self.content
 
     def swap(self, expected, content):
@@ -85,7 +85,7 @@ def test_somebody_elses_content_is_foreign():
 def test_another_file_by_the_same_name_is_refused():
     world = Machine()
     world.path = Path("/elsewhere/o")
-    with pytest.raises(RefusedError, match="has another file than /data/o by now"):
+    with pytest.raises(RefusedError, match="uses another file than /data/o"):
         STEP.intend(world)
 
 

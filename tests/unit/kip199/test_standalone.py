@@ -82,7 +82,7 @@ def test_other_properties_that_name_the_same_file_are_found(machine, tmp_path):
     other = tmp_path / "other.properties"
     other.write_text("offset.storage.file.filename=connect.offsets\n")
     machine.start("java", MAIN, other, cwd=machine.file.parent)
-    assert machine.find() == f"process 41, a standalone worker, has {machine.file} as its file"
+    assert machine.find() == f"process 41, a standalone worker, uses {machine.file}"
     other.write_text("offset.storage.file.filename=another.offsets\n")
     assert machine.find() == ""
 
@@ -107,7 +107,7 @@ def test_a_listener_is_found(listener):
     address = listener.getsockname()
     assert find_listener([address]) == ""
     listener.listen()
-    assert find_listener([address]) == f"something listens on 127.0.0.1:{address[1]}, where its worker does"
+    assert find_listener([address]) == f"a process listens on 127.0.0.1:{address[1]}, the address of its worker"
 
 
 def test_a_worker_that_answers_can_be_asked(listener, monkeypatch):
@@ -140,7 +140,7 @@ def test_the_file_is_refused_while_a_worker_uses_it(machine, listener):
     port = StandaloneFile(settings, proc=machine.proc)
     port.refuse_held()
     listener.listen()
-    with pytest.raises(RefusedError, match=r"a worker uses .*; nothing was changed"):
+    with pytest.raises(RefusedError, match=r"a worker uses .*; no changes were made"):
         port.refuse_held()
     with pytest.raises(RefusedError):
         port.swap(None, b"")

@@ -76,7 +76,7 @@ def kinds(planned):
 def test_offsets_go_along_to_the_byte_and_the_undo_brings_them_back(place):
     planned = place.fleet.offsets.relocate("fs", "mine")
     assert "+ topic/mine          create, compacted, 5 partitions" in str(planned)
-    assert "stops, takes 1 offset to topic mine, goes on: nothing is read again" in str(planned)
+    assert "stops, copies 1 offset to topic mine, resumes: nothing is reprocessed" in str(planned)
     assert set(planned.plan.locks) == {"data.mine", "source.workers/fs"}
     rights = sorted(right.words for right in planned.needs.rights)
     assert rights == ["READ on topic mine", "READ on topic offsets", "WRITE on topic mine"]
@@ -90,7 +90,7 @@ def test_offsets_go_along_to_the_byte_and_the_undo_brings_them_back(place):
     undo = place.fleet.undo(result)
     assert kinds(undo)[:5] == ["set-run-state", "prove-stopped", "carry-offsets", "verify-carried", "put-config"]
     assert [effect.words for effect in undo.effects] == [
-        "stops, takes its offsets to topic offsets, goes on: nothing is read again"
+        "stops, copies its offsets to topic offsets, resumes: nothing is reprocessed"
     ]
     place.apply(undo)
     assert OWN not in place.game.configs["fs"]
@@ -176,7 +176,7 @@ def test_a_file_holds_no_step_and_no_lock_and_all_are_derived(place):
 def test_a_saved_plan_is_stale_when_the_source_has_got_a_third_topic(place):
     plan = place.fleet.offsets.relocate("fs", "mine").plan
     place.game.configs["fs"][OWN] = "third"
-    with pytest.raises(StalePlanError, match="another topic by now"):
+    with pytest.raises(StalePlanError, match="uses another offsets topic now"):
         place.fleet.apply(register(place.fleet, plan))
 
 
@@ -235,9 +235,9 @@ def test_where_it_is_already_is_no_plan(place):
         ("group/g", "mine", {}, UnsupportedError, "has no offsets topic"),
         ("fs", "configs", {}, RefusedError, "refusing to write records to topic"),
         ("fs", "seamark-journal", {}, RefusedError, "refusing to write records to topic"),
-        ("fs", "expiring", {}, RefusedError, "does not keep offsets"),
-        ("fs", "mine", {"producer.override.bootstrap.servers": "b:2"}, UnsupportedError, "can't be carried"),
-        ("fs", "mine", {"producer.override.partitioner.class": "x.Y"}, UnsupportedError, "can't be carried"),
+        ("fs", "expiring", {}, RefusedError, "is not compacted"),
+        ("fs", "mine", {"producer.override.bootstrap.servers": "b:2"}, UnsupportedError, "can't be copied"),
+        ("fs", "mine", {"producer.override.partitioner.class": "x.Y"}, UnsupportedError, "can't be copied"),
     ],
 )
 def test_what_can_not_be_is_refused(place, owner, topic, config, error, words):
@@ -265,7 +265,7 @@ def test_a_key_goes_where_it_lies_already_and_a_new_one_home():
 
 def test_a_key_on_two_partitions_that_differ_is_not_guessed():
     source = holding("a", (0, b"k", b"1"), (1, b"k", b"2"))
-    with pytest.raises(RefusedError, match="nobody can tell which record"):
+    with pytest.raises(RefusedError, match="can't determine which record"):
         build_carried(source, holding("b"), subject="x")
     same = holding("a", (0, b"k", b"1"), (1, b"k", b"1"))
     assert build_carried(same, holding("b"), subject="x") == (HeldRecord("b", 1, b"k", b"1"),)
@@ -278,7 +278,7 @@ def test_two_spellings_of_a_key_both_go_along():
 
 def test_verify_names_what_differs(place):
     step = VerifyCopiedRecords("game", "fs", "offsets", "mine")
-    with pytest.raises(RefusedError, match="does not hold what topic offsets does"):
+    with pytest.raises(RefusedError, match="topics mine and offsets have different offsets"):
         step.perform(place.fleet._world, None)
     carry = CopyOffsetRecords("game", "fs", "offsets", "mine")
     place.game.states["fs"] = "STOPPED"
@@ -304,7 +304,7 @@ def test_nothing_is_carried_while_the_source_runs(place):
 def test_a_source_that_has_read_nothing_is_told_so(place):
     place.game.add("new", {**SOURCE_CONFIG, "file": "/new"})
     planned = place.fleet.offsets.relocate("new", "mine")
-    assert "it begins anew, as it does now" in str(planned)
+    assert "it starts from the beginning, as it would now" in str(planned)
     assert "check-progress" not in kinds(planned)
     place.apply(planned)
     assert [
@@ -312,11 +312,11 @@ def test_a_source_that_has_read_nothing_is_told_so(place):
     ] == []
 
 
-@pytest.mark.parametrize(("topic", "way"), [("mine", "--topic mine"), (None, "--workers")])
+@pytest.mark.parametrize(("topic", "way"), [("mine", "--topic mine"), (None, "--worker-topic")])
 def test_a_config_with_another_topic_says_that_the_offsets_stay_behind(place, topic, way):
     if topic is None:
         place.game.configs["fs"][OWN] = "mine"
-    said = f"seamark offsets relocate game/fs {way} takes it along"
+    said = f"To copy its offsets: seamark offsets relocate game/fs {way}"
     planned = place.fleet.connectors.set("fs", {OWN: topic})
     assert any(note.endswith(said) for note in planned.plan.notes)
     config = {key: value for key, value in SOURCE_CONFIG.items() if key != OWN} | ({OWN: topic} if topic else {})

@@ -50,11 +50,13 @@ def test_offsets_of_a_source_would_be_lost_in_an_older_cluster_and_it_is_refused
     game.version = "3.6.2"
     game.add("old", SOURCE_CONFIG)
     game.offsets["old"] = AT
-    with pytest.raises(RefusedError, match="as new, old would lose its place") as caught:
+    with pytest.raises(
+        RefusedError, match="renamed to new, connector old would lose its offsets; no changes were made"
+    ) as caught:
         fleet.connectors.rename("old", "new")
-    assert "1 source offset of old in offsets: new does not see them and begins at its beginning" in caught.value.cause
-    assert "--accept-loss" in caught.value.hint
-    planned = fleet.connectors.rename("old", "new", accept_loss=True)
+    assert "1 source offset of old in offsets: new doesn't use them and starts from the beginning" in caught.value.cause
+    assert "--allow-offset-loss" in caught.value.hint
+    planned = fleet.connectors.rename("old", "new", allow_offset_loss=True)
     assert any(note.startswith("lost: 1 source offset of old") for note in planned.plan.notes)
     assert game.writes == 0
 
@@ -65,7 +67,7 @@ def test_offsets_that_nobody_tells_count_as_lost(tmp_path):
     game.failing["read_offsets", "old"] = UnsupportedError("can't read offsets")
     with open_living_fleet(tmp_path, game) as fleet, pytest.raises(RefusedError, match="would lose") as caught:
         fleet.connectors.rename("old", "new")
-    assert "nobody tells how many (can't read offsets)" in caught.value.cause
+    assert "an unknown number of offsets (can't read offsets)" in caught.value.cause
 
 
 def test_a_sink_would_read_as_another_group_in_an_older_cluster_and_is_refused(fleet, game):
@@ -74,7 +76,7 @@ def test_a_sink_would_read_as_another_group_in_an_older_cluster_and_is_refused(f
     game.offsets["old"] = IN_TOPIC
     with pytest.raises(RefusedError) as caught:
         fleet.connectors.rename("old", "new")
-    assert "group connect-old: new reads as group connect-new" in caught.value.cause
+    assert "group connect-old: new uses group connect-new" in caught.value.cause
     assert "--set consumer.override.group.id=connect-old" in caught.value.hint
 
 
@@ -113,7 +115,7 @@ def test_an_older_cluster_runs_both_for_a_moment_and_says_so(tmp_path):
     game.add("old", SOURCE_CONFIG)
     with open_living_fleet(tmp_path, game) as fleet:
         planned = fleet.connectors.rename("old", "new")
-        assert any("old and new both run for a moment" in note for note in planned.plan.notes)
+        assert any("old and new both run temporarily" in note for note in planned.plan.notes)
         assert fleet.apply(planned).is_done
         assert game.states == {"new": "RUNNING"}
         game.states["new"] = "PAUSED"
@@ -124,15 +126,15 @@ def test_an_older_cluster_runs_both_for_a_moment_and_says_so(tmp_path):
 def test_keys_that_hold_the_old_name_are_named(fleet, game):
     game.add("old", {**SOURCE_CONFIG, "topic": "old-events"})
     planned = fleet.connectors.rename("old", "new")
-    assert "these keys hold the old name and stay as they are: topic" in planned.plan.notes
+    assert "these keys contain the old name and are not changed: topic" in planned.plan.notes
 
 
 def test_names_that_can_not_be_are_refused(fleet, game):
     game.add("old", SOURCE_CONFIG)
     game.add("there", SOURCE_CONFIG)
-    with pytest.raises(UsageError, match="is its name already"):
+    with pytest.raises(UsageError, match="the connector already has the name"):
         fleet.connectors.rename("old", "old")
-    with pytest.raises(AlreadyExistsError, match="there is a connector there already"):
+    with pytest.raises(AlreadyExistsError, match="connector there already exists"):
         fleet.connectors.rename("old", "there")
     with pytest.raises(NotFoundError):
         fleet.connectors.rename("nope", "new")
@@ -143,7 +145,7 @@ def test_a_rebalance_is_waited_for_but_not_for_long(fleet, game, monkeypatch):
     game.add("old", SOURCE_CONFIG)
     game.states["old"] = "UNASSIGNED"
     monkeypatch.setattr("seamark.changes.timing.PLAN_SECONDS", 0.1)
-    with pytest.raises(UnsettledError, match="can't tell whether connector/game/old is meant to run"):
+    with pytest.raises(UnsettledError, match="can't determine whether connector/game/old is meant to run"):
         fleet.connectors.rename("old", "new")
     assert game.writes == 0
     monkeypatch.setattr("seamark.changes.timing.PLAN_SECONDS", 20)
@@ -168,7 +170,7 @@ def place(tmp_path):
 
 def test_a_source_takes_its_offsets_along_as_they_are_when_it_has_stopped(place):
     planned = place.fleet.connectors.rename("old", "new")
-    assert "1 offset goes along" in str(planned)
+    assert "1 offset is copied" in str(planned)
     # It reads on between the plan and its stop.
     place.scan.put(("old", AT[0].partition), {"position": 9})
     result = place.apply(planned)
@@ -209,11 +211,11 @@ def test_a_saved_plan_is_the_same(place, tmp_path):
 def test_a_key_that_rest_spells_in_another_way_is_refused(place):
     place.game.offsets["old"] = AT
     place.scan.put(b'["old",{"b":1,"a":2}]', {"position": 1})
-    with pytest.raises(RefusedError, match="can't be given to another one") as refused:
+    with pytest.raises(RefusedError, match="can't be copied to another connector") as refused:
         place.fleet.connectors.rename("old", "new")
-    assert "REST spells in another way" in refused.value.cause
-    assert "--accept-loss" in refused.value.hint
-    planned = place.fleet.connectors.rename("old", "new", accept_loss=True)
+    assert "key encoding that REST doesn't use" in refused.value.cause
+    assert "--allow-offset-loss" in refused.value.hint
+    planned = place.fleet.connectors.rename("old", "new", allow_offset_loss=True)
     assert any(note.startswith("lost: 1 source offset of old") for note in planned.plan.notes)
 
 
@@ -262,7 +264,7 @@ def test_the_undo_stops_a_new_one_that_was_started_since(place):
 def test_an_undo_of_what_somebody_else_has_deleted_is_stale(place):
     result = place.apply(place.fleet.connectors.rename("old", "new"))
     del place.game.configs["new"], place.game.states["new"]
-    with pytest.raises(StalePlanError, match="moved") as stale:
+    with pytest.raises(StalePlanError, match="out of date") as stale:
         place.fleet.undo(result)
     assert "connector/game/new#config" in stale.value.cause
 
@@ -287,4 +289,4 @@ def test_a_rename_whose_config_holds_secrets_can_not_be_undone(fleet, game):
     result = fleet.apply(fleet.connectors.rename("old", "new"))
     with pytest.raises(RefusedError, match="can't be undone") as refused:
         fleet.undo(result)
-    assert refused.value.cause.startswith("delete connector/game/old; its positions stay behind: the value of")
+    assert refused.value.cause.startswith("delete connector/game/old; its offsets are kept: the value of")

@@ -52,7 +52,7 @@ def route(brokers, ledgers, *, failures=None):
     def find(owner, *, may_begin=False):
         del may_begin
         if owner not in ledgers:
-            raise NotFoundError(f"no ledger knows {owner}")
+            raise NotFoundError(f"no ledger has offsets of {owner}")
         return ledgers[owner]
 
     ledgers_there = LedgerOffsets(

@@ -68,7 +68,7 @@ class Place:
 
     def held(self, name):
         """What the store holds."""
-        return [found.offset for found in self.fleet.offsets.of(name).offsets]
+        return [found.offset for found in self.fleet.offsets.get(name).offsets]
 
     def apply(self, planned):
         result = self.fleet.apply(planned)

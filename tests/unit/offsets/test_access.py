@@ -78,8 +78,8 @@ def test_what_lies_in_another_kafka_cluster_is_not_asked(place):
 def test_a_missing_right_is_a_note_in_the_plan_and_a_refusal_of_the_change(place):
     allow(place, topics={"offsets": {"DESCRIBE"}})
     planned = place.fleet.offsets.move("fs", to=30)
-    assert "Kafka does not allow you READ on topic offsets: it would be refused" in planned.plan.notes
-    with pytest.raises(AuthorizationError, match="READ on topic offsets; nothing was changed") as refused:
+    assert "missing Kafka permissions: READ on topic offsets; the change would be rejected" in planned.plan.notes
+    with pytest.raises(AuthorizationError, match="READ on topic offsets; no changes were made") as refused:
         place.fleet.apply(planned)
     assert refused.value.hint.endswith("--operation Read --topic offsets")
     assert place.game.writes == 0
@@ -111,7 +111,7 @@ def test_what_is_allowed_or_not_told_is_done(place, told):
 def test_brokers_that_do_not_answer_are_told_before_the_stop(place):
     allow(place, failures={"offsets": UnreachableError("the brokers can't be reached")})
     planned = place.fleet.offsets.move("fs", to=30)
-    assert planned.plan.notes == ("nobody tells what Kafka allows you to do: the brokers can't be reached",)
+    assert planned.plan.notes == ("your Kafka permissions are unknown: the brokers can't be reached",)
     with pytest.raises(UnreachableError):
         place.fleet.apply(planned)
     assert place.game.writes == 0

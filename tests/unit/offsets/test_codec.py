@@ -168,7 +168,7 @@ def test_there_are_cases_enough_and_each_has_its_name():
 
 
 def test_a_detail_says_where():
-    assert decode_key(b'["c",{"a":1,}]').detail == "byte 12: no name of a field here"
+    assert decode_key(b'["c",{"a":1,}]').detail == "byte 12: expected a field name"
     assert decode_key(b'["c",{"a":[]}]').detail == "the field 'a' is a list"
     assert decode_value(b"7").detail == "it is a number"
 

@@ -66,7 +66,7 @@ def read(*stores):
 @pytest.mark.parametrize("key", [OWN_KEY, REST_KEY])
 def test_one_record_of_a_tasks_spelling_is_certain(key):
     found = read(Store("connect-offsets", (key, HOME)))
-    assert (found.ambiguity, found.is_stray, found.offset) == ("", False, {})
+    assert (found.ambiguity, found.is_misplaced, found.offset) == ("", False, {})
     assert [record.key for record in found.records] == [key]
 
 
@@ -79,8 +79,8 @@ def test_record_that_no_task_reads_is_a_doubt():
 
 
 def test_record_on_another_partition_is_a_stray():
-    assert read(Store("connect-offsets", (REST_KEY, AWAY))).is_stray
-    assert read(Store("own", (REST_KEY, HOME)), Store("connect-offsets", (REST_KEY, AWAY))).is_stray
+    assert read(Store("connect-offsets", (REST_KEY, AWAY))).is_misplaced
+    assert read(Store("own", (REST_KEY, HOME)), Store("connect-offsets", (REST_KEY, AWAY))).is_misplaced
 
 
 def test_topic_of_its_own_that_is_not_made_yet_holds_nothing():
@@ -91,7 +91,7 @@ def test_topic_of_its_own_that_is_not_made_yet_holds_nothing():
 
 def test_key_that_rest_does_not_spell_so_is_a_doubt_where_only_the_workers_have_it():
     """A write to the workers' topic alone would never be read."""
-    assert "workers' topic alone" in read(Store("own"), Store("connect-offsets", (OWN_KEY, HOME))).ambiguity
+    assert "only in the workers' topic" in read(Store("own"), Store("connect-offsets", (OWN_KEY, HOME))).ambiguity
 
 
 def test_group_of_a_sink_is_looked_at_in_the_cluster_that_it_reads_from():

@@ -76,7 +76,7 @@ def test_nobody_guesses_for_a_converter_that_is_not_known_here(name):
 
 @pytest.mark.parametrize("bad", [b"{", b"NaN", b"1x", b"truex", b'"\xff"', b"\x00\x01", b"[1,]", b"'a'", b'"\t"'])
 def test_what_is_no_json(bad):
-    assert find_json_fault(bad, has_schema=False) == "it is no JSON"
+    assert find_json_fault(bad, has_schema=False) == "it is not valid JSON"
 
 
 @pytest.mark.parametrize("good", [None, b"", b" ", b"1 2", b"{} garbage", b"01", b"[007]", b"true false", b'"01x"'])

@@ -40,7 +40,7 @@ def test_variants_in_a_file_are_named(tmp_path):
     spaced = b'["fs", {"filename": "/in"}]'
     reading = write(tmp_path / "o", (spaced, b'{"position":4}'), (FS, b'{"position":8}')).read()
     assert reading.offsets[0].offset == {"position": 8}
-    assert OffsetAnomaly.VARIANTS in {found.anomaly for found in reading.findings}
+    assert OffsetAnomaly.DUPLICATE_ENCODING in {found.anomaly for found in reading.findings}
 
 
 def test_a_file_that_was_cut_off_is_refused(tmp_path):
@@ -54,7 +54,7 @@ def test_a_file_that_was_cut_off_is_refused(tmp_path):
 def test_a_missing_file_says_what_that_means(tmp_path):
     with pytest.raises(NotFoundError) as caught:
         FileStore(tmp_path / "none").read()
-    assert "begins without offsets" in caught.value.cause
+    assert "starts without offsets" in caught.value.cause
     with pytest.raises(SeamarkError) as caught:
         FileStore(tmp_path).read()
     assert "can't be read" in caught.value.message

@@ -50,7 +50,7 @@ def test_it_is_on_the_disk_before_its_name_and_its_name_after(file, monkeypatch)
 
 
 def test_nothing_is_written_where_the_file_is_another_by_now(file):
-    with pytest.raises(RefusedError, match="was written meanwhile; nothing was changed"):
+    with pytest.raises(RefusedError, match="was written meanwhile; no changes were made"):
         swap(file, expected=b"older")
     with pytest.raises(RefusedError):
         swap(file, expected=None)
@@ -72,7 +72,7 @@ def test_two_of_us_never_change_it_at_once(file):
     folder = os.open(file.parent, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
     try:
-        with pytest.raises(UnsettledError, match=r"somebody changes .* just now"):
+        with pytest.raises(UnsettledError, match=r"another seamark process is changing .*"):
             swap(file)
     finally:
         os.close(folder)
@@ -99,7 +99,7 @@ def test_a_disk_that_is_full_leaves_the_former_file(file, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(SeamarkError, match="can't be written; nothing was changed") as caught:
+    with pytest.raises(SeamarkError, match="can't be written; no changes were made") as caught:
         swap(file)
     assert caught.value.cause == "No space left on device"
     assert (file.read_bytes(), names(file)) == (b"old", ["connect.offsets"])

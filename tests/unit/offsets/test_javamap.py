@@ -66,12 +66,12 @@ def test_what_is_written_is_read_back(entries):
 def test_truncation_at_every_byte_is_refused():
     data = write_java_map([FIRST, SECOND, (None, b"")])
     for length in range(len(data)):
-        assert "it ends within" in refused(data[:length]) or "can't be in its" in refused(data[:length])
+        assert "it ends within" in refused(data[:length]) or "don't fit into its" in refused(data[:length])
 
 
 @given(entries=ENTRIES, more=st.binary(min_size=1, max_size=5))
 def test_bytes_behind_the_end_are_refused(entries, more):
-    assert f"{len(more)} bytes stand behind" in refused(write_java_map(entries) + more)
+    assert f"{len(more)} bytes follow" in refused(write_java_map(entries) + more)
 
 
 def test_every_changed_byte_is_refused_or_changes_what_is_read():
@@ -94,22 +94,25 @@ def test_every_changed_byte_is_refused_or_changes_what_is_read():
     ("data", "cause"),
     [
         (b"", "byte 0: it ends within a Java object stream"),
-        (b"[offsets]\n", "byte 0: this is not a Java object stream"),
-        (b"PK\x03\x04zip", "byte 0: this is not a Java object stream"),
-        (b"\xac\xed\x00\x05t\x00\x05dirty", "byte 4: this is not an object"),
-        (b"\xac\xed\x00\x05sr\x00\x11java.util.TreeMap", "byte 8: it holds a java.util.TreeMap, no java.util.HashMap"),
-        (b"\xac\xed\x00\x05sr\x00\x04\x00\x1b[2", "byte 8: it holds a \x00\x1b[2, no java.util.HashMap"),
-        (EMPTY.replace(b"\x05\x07\xda", b"\x05\x07\xdb"), "byte 25: this is not the class java.util.HashMap"),
-        (EMPTY.replace(b"\x3f\x40\0\0", b"\x7f\xc0\0\0"), "the map's load factor is no positive number"),
-        (ONE.replace(b"u\x72", b"t\x72"), "a string stands where a byte array should"),
-        (ONE.replace(b"u\x72", b"s\x72"), "an object stands where a byte array should"),
-        (ONE.replace(b"\x02[B", b"\x02[I"), "this is not the class of a byte array"),
-        (ONE.replace(b"q\0\x7e\0\x02", b"q\0\x7e\0\x01"), "this is not the class of a byte array"),
-        (ONE.replace(b"\0\0\0\x07{", b"\xff\xff\xff\xff{"), "a byte array has a length below zero"),
+        (b"[offsets]\n", "byte 0: expected a Java object stream"),
+        (b"PK\x03\x04zip", "byte 0: expected a Java object stream"),
+        (b"\xac\xed\x00\x05t\x00\x05dirty", "byte 4: expected an object"),
+        (
+            b"\xac\xed\x00\x05sr\x00\x11java.util.TreeMap",
+            "byte 8: it contains a java.util.TreeMap, not a java.util.HashMap",
+        ),
+        (b"\xac\xed\x00\x05sr\x00\x04\x00\x1b[2", "byte 8: it contains a \x00\x1b[2, not a java.util.HashMap"),
+        (EMPTY.replace(b"\x05\x07\xda", b"\x05\x07\xdb"), "byte 25: expected the class java.util.HashMap"),
+        (EMPTY.replace(b"\x3f\x40\0\0", b"\x7f\xc0\0\0"), "the map's load factor is not a positive number"),
+        (ONE.replace(b"u\x72", b"t\x72"), "expected a byte array, found a string"),
+        (ONE.replace(b"u\x72", b"s\x72"), "expected a byte array, found an object"),
+        (ONE.replace(b"\x02[B", b"\x02[I"), "expected the class of a byte array"),
+        (ONE.replace(b"q\0\x7e\0\x02", b"q\0\x7e\0\x01"), "expected the class of a byte array"),
+        (ONE.replace(b"\0\0\0\x07{", b"\xff\xff\xff\xff{"), "a byte array has a negative length"),
         (ONE.replace(b"\0\0\0\x10", b"\xff\xff\xff\xff"), "the map's capacity is impossible"),
         (
             write_java_map([(b"k", None)])[:-2] + b"q\0\x7e\0\x09x",
-            "a reference points to 0x7e0009, which is no byte array",
+            "a reference points to 0x7e0009, which is not a previous byte array",
         ),
     ],
 )
@@ -120,7 +123,9 @@ def test_anything_else_is_refused_by_name(data, cause):
 @pytest.mark.parametrize("count", [2, 1_000_000_000, -1])
 def test_an_announced_count_is_not_believed(count):
     at = EMPTY.index(b"\x77\x08") + 6
-    assert "entries, which can't be in its 82 bytes" in refused(EMPTY[:at] + struct.pack(">i", count) + EMPTY[at + 4 :])
+    assert "entries, which don't fit into its 82 bytes" in refused(
+        EMPTY[:at] + struct.pack(">i", count) + EMPTY[at + 4 :]
+    )
 
 
 def test_an_announced_length_takes_no_memory():

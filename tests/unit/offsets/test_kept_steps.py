@@ -47,7 +47,7 @@ class TestWhileItIsGone:
     def test_nothing_is_written_under_one_that_is_there_again(self):
         world = bench(a={"incrementing": 7})
         step = write((A, {"incrementing": 3}), kept=KEPT)
-        with pytest.raises(RefusedError, match="is there, and must not be"):
+        with pytest.raises(RefusedError, match="exists, and must not"):
             step.perform(world, step.intend(world))
         assert world.written == []
 
@@ -58,7 +58,7 @@ class TestWhileItIsGone:
         VerifyOffsets(step).perform(world, None)
         # Its tasks may have begun before the write, and would store over it what they hold.
         world.config, world.state = dict(CONFIG), State.RUNNING
-        with pytest.raises(RefusedError, match="was created by somebody else") as caught:
+        with pytest.raises(RefusedError, match="another process created") as caught:
             VerifyOffsets(step).perform(world, None)
         assert "seamark offsets show sim/orders" in caught.value.hint
 
@@ -74,11 +74,11 @@ class TestWhileItIsGone:
         world.holders = ("http://w1:8083",)
         with pytest.raises(DeadlineError) as caught:
             CheckStopped("sim", "orders", kept=KEPT).perform(world, None)
-        assert "w1:8083 still has connector/sim/orders in hand" in caught.value.cause
+        assert "w1:8083 still runs tasks of connector/sim/orders" in caught.value.cause
 
     def test_who_creates_it_meanwhile_is_not_waited_for(self):
         world = bench()
-        with pytest.raises(RefusedError, match="is there, and must not be"):
+        with pytest.raises(RefusedError, match="exists, and must not"):
             CheckStopped("sim", "orders", kept=KEPT).perform(world, None)
 
     def test_every_step_comes_back_from_a_plan(self):

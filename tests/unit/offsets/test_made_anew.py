@@ -42,9 +42,9 @@ def file(place, tmp_path):
 
 
 VERBS = {
-    "import": lambda fleet, file: fleet.offsets.restore(file),
-    "import one": lambda fleet, file: fleet.offsets.restore(file, owners=["lake"]),
-    "import a group": lambda fleet, file: fleet.offsets.restore(file, owners=["group/g"]),
+    "import": lambda fleet, file: fleet.offsets.import_file(file),
+    "import one": lambda fleet, file: fleet.offsets.import_file(file, owners=["lake"]),
+    "import a group": lambda fleet, file: fleet.offsets.import_file(file, owners=["group/g"]),
     "move a sink": lambda fleet, file: fleet.offsets.move("lake", source=file),
     "move a group": lambda fleet, file: fleet.offsets.move("group/g", source=file),
     "create": lambda fleet, file: fleet.connectors.create("lake", SINK_CONFIG, offsets=file),
@@ -65,15 +65,16 @@ def verb(request, place):
 def test_every_verb_takes_positions_of_the_topic_that_is_there(verb, file):
     planned = verb(file)
     assert not planned.is_empty
-    assert "nobody can tell" not in " ".join(planned.plan.notes)
+    assert "can't check whether" not in " ".join(planned.plan.notes)
 
 
 def test_every_verb_refuses_a_topic_that_was_made_anew(verb, place, file):
     place.brokers.topics["t"].id = "id-9"
     with pytest.raises(RefusedError) as refused:
         verb(file)
-    assert "t: not the topic that the file speaks of" in f"{refused.value.message} {refused.value.cause}"
-    assert "the id of t is id-9, and was id-1" in refused.value.cause
+    said = f"{refused.value.message} {refused.value.cause}"
+    assert "topic t was recreated or belongs to another Kafka cluster" in said
+    assert "the topic ID of t is id-9, the file has id-1" in refused.value.cause
 
 
 def test_every_verb_says_that_an_id_can_not_be_read(verb, place, file, monkeypatch):
@@ -86,7 +87,7 @@ def test_every_verb_says_that_an_id_can_not_be_read(verb, place, file, monkeypat
     monkeypatch.setattr(ExportedTopicIds, "_read", lambda _, kafka: deny(["t"]))
     assert read(["t"]).items
     notes = " ".join(verb(file).plan.notes)
-    assert "nobody can tell whether t is still the topic that the file speaks of: not allowed to DESCRIBE" in notes
+    assert "can't check whether t was recreated since the export: not allowed to DESCRIBE" in notes
 
 
 def test_a_partition_that_is_not_chosen_is_not_looked_at(place, tmp_path):
@@ -94,22 +95,22 @@ def test_a_partition_that_is_not_chosen_is_not_looked_at(place, tmp_path):
     place.brokers.add_group("two", {("t", 0): 5, ("u", 0): 5})
     write_export(place.fleet.offsets.export(["group/two"]), tmp_path / "two.json")
     place.brokers.topics["t"].id = "id-9"
-    with pytest.raises(RefusedError, match="t: not the topic"):
+    with pytest.raises(RefusedError, match="topic t was recreated"):
         place.fleet.offsets.move("group/two", source=tmp_path / "two.json")
-    place.fleet.offsets.move("group/two", source=tmp_path / "two.json", partitions=["u"])
+    place.fleet.offsets.move("group/two", source=tmp_path / "two.json", topics=["u"])
 
 
 def test_an_export_that_does_not_tell_an_id_is_told_and_bare_json_is_not(place, file, tmp_path):
     export = replace(place.fleet.offsets.export(["lake"]), topics={})
     write_export(export, tmp_path / "without.json")
     place.apply(place.fleet.offsets.move("lake", to=3, wait_seconds=0))
-    planned = place.fleet.offsets.restore(tmp_path / "without.json")
-    assert any("the file does not tell its id" in note for note in planned.plan.notes)
+    planned = place.fleet.offsets.import_file(tmp_path / "without.json")
+    assert any("the file has no topic ID for it" in note for note in planned.plan.notes)
     (tmp_path / "bare.json").write_text(
         '{"lake": [{"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 2}}]}'
     )
-    planned = place.fleet.offsets.restore(tmp_path / "bare.json", owners=["lake"])
-    assert "nobody can tell" not in " ".join(planned.plan.notes)
+    planned = place.fleet.offsets.import_file(tmp_path / "bare.json", owners=["lake"])
+    assert "can't check whether" not in " ".join(planned.plan.notes)
 
 
 def guard(ids, *, kafka, config=None):
@@ -120,12 +121,12 @@ def guard(ids, *, kafka, config=None):
 
 def test_a_sink_on_another_cluster_is_not_held_against_a_namesake(place):
     (note,) = guard({"t": "id-0"}, kafka=lambda: place.brokers, config=ELSEWHERE)
-    assert note.endswith("it reads from another Kafka cluster than the context's")
+    assert note.endswith("it reads from another Kafka cluster than that of the context")
 
 
 def test_without_brokers_nobody_is_asked():
     (note,) = guard({"t": "id-0"}, kafka=None)
-    assert note.endswith("the context does not tell where the brokers are")
+    assert note.endswith("the context has no kafka.bootstrap.servers")
 
 
 def test_an_export_does_not_tell_the_ids_of_namesakes(place, monkeypatch):
@@ -136,7 +137,7 @@ def test_an_export_does_not_tell_the_ids_of_namesakes(place, monkeypatch):
 
 def test_a_new_sink_is_not_put_into_a_group_where_others_are(place, file):
     config = {**SINK_CONFIG, "consumer.override.group.id": "connect-lake"}
-    with pytest.raises(RefusedError, match="not its own alone") as refused:
+    with pytest.raises(RefusedError, match="also has offsets of other owners") as refused:
         place.fleet.connectors.create("lake2", config, offsets=rename_owner(file))
     assert "game/lake reads t" in refused.value.cause
 
@@ -155,5 +156,5 @@ def test_who_is_in_the_groups_is_read_once_for_all_sinks(place, file):
     write_export(place.fleet.offsets.export(["one", "two", "three"]), file.with_name("many.json"))
     calls = place.game.calls
     before = calls["read_connectors"]
-    place.fleet.offsets.back_to("1970-01-01T00:00:04Z", ["one", "two", "three"], by_record_time=True)
+    place.fleet.offsets.restore("1970-01-01T00:00:04Z", ["one", "two", "three"], by_record_time=True)
     assert calls["read_connectors"] - before == 1

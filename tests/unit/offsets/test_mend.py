@@ -38,18 +38,18 @@ def kinds(planned):
 
 def test_nothing_odd_is_an_empty_plan(place):
     put(place, 5)
-    assert place.fleet.offsets.mend(["fs"]).is_empty
-    assert place.fleet.offsets.mend(everything=True).is_empty
+    assert place.fleet.offsets.repair(["fs"]).is_empty
+    assert place.fleet.offsets.repair(everything=True).is_empty
 
 
 def test_a_copy_gets_the_value_of_home_and_the_plan_says_that_this_does_not_last(place):
     put(place, 5)
     put(place, 9, aside=1)
-    planned = place.fleet.offsets.mend(["fs"], take="newest")
+    planned = place.fleet.offsets.repair(["fs"], take="newest")
     assert kinds(planned)[:4] == ["set-run-state", "prove-stopped", "mend-offsets", "verify-mended"]
     shown = str(planned)
     assert '"{"position":9}" → "{"position":5}"' in shown
-    assert "it goes on from the record that is taken" in shown
+    assert "it resumes from the chosen record" in shown
     assert "docs/runbooks/offsets-topic-repartitioned.md describes how to remove them" in shown
     assert [step.kind for step in planned.plan.steps if step.always] == ["set-run-state"]
 
@@ -57,7 +57,7 @@ def test_a_copy_gets_the_value_of_home_and_the_plan_says_that_this_does_not_last
 def test_what_says_the_same_already_is_told(place):
     put(place, 5)
     put(place, 5, aside=1)
-    planned = place.fleet.offsets.mend(["fs"])
+    planned = place.fleet.offsets.repair(["fs"])
     assert planned.is_empty
     assert "extra records stay in the log: docs/runbooks/offsets-topic-repartitioned.md" in planned.plan.notes[0]
 
@@ -65,26 +65,26 @@ def test_what_says_the_same_already_is_told(place):
 def test_a_value_that_was_chosen_is_counted(place):
     put(place, 50)
     stray = put(place, 20, aside=1)
-    planned = place.fleet.offsets.mend(["fs"], take=stray)
+    planned = place.fleet.offsets.repair(["fs"], take=stray)
     assert "check-preview" in kinds(planned)
-    assert "about 30 bytes read again" in str(planned)
+    assert "about 30 bytes reprocessed" in str(planned)
 
 
 def test_what_nobody_can_tell_is_refused(place):
     place_of_home = put(place, 5)
     put(place, 9, aside=1)
-    with pytest.raises(RefusedError, match="nobody can tell which one counts") as refused:
-        place.fleet.offsets.mend(["fs"])
-    assert f'{place_of_home} says {{"position":5}}' in refused.value.cause
+    with pytest.raises(RefusedError, match="can't determine which one the task uses") as refused:
+        place.fleet.offsets.repair(["fs"])
+    assert f'{place_of_home} has {{"position":5}}' in refused.value.cause
     with pytest.raises(RefusedError):
-        place.fleet.offsets.mend(["fs"], take="offsets-0@99")
+        place.fleet.offsets.repair(["fs"], take="offsets-0@99")
 
 
 def test_a_place_of_no_odd_record_is_not_passed_over(place):
     put(place, 5)
     put(place, 5, aside=1)
-    with pytest.raises(NotFoundError, match="no odd record at offsets-0@99"):
-        place.fleet.offsets.mend(["fs"], take="offsets-0@99")
+    with pytest.raises(NotFoundError, match="no anomalous record at offsets-0@99"):
+        place.fleet.offsets.repair(["fs"], take="offsets-0@99")
 
 
 @pytest.mark.parametrize(
@@ -98,13 +98,13 @@ def test_a_place_of_no_odd_record_is_not_passed_over(place):
 )
 def test_what_can_not_be_meant_is_refused(place, owners, options, kind):
     with pytest.raises(kind):
-        place.fleet.offsets.mend(owners, **options)
+        place.fleet.offsets.repair(owners, **options)
 
 
 def test_a_file_holds_no_step_and_all_are_derived(place):
     put(place, 50)
     stray = put(place, 20, aside=1)
-    planned = place.fleet.offsets.mend(["fs"], take=stray)
+    planned = place.fleet.offsets.repair(["fs"], take=stray)
     file = planned.plan.to_file()
     assert not {"steps", "locks"} & file.keys()
     reviewed = place.fleet.review(register(place.fleet, Plan.from_file(file)))
@@ -116,7 +116,7 @@ def test_a_file_holds_no_step_and_all_are_derived(place):
 def test_a_saved_plan_whose_record_is_gone_is_refused(place):
     put(place, 50)
     stray = put(place, 20, aside=1)
-    plan = place.fleet.offsets.mend(["fs"], take=stray).plan
+    plan = place.fleet.offsets.repair(["fs"], take=stray).plan
     place.scan.log = [record for record in place.scan.log if record.partition == home(KEY)]
-    with pytest.raises(RefusedError, match="is not there any more"):
+    with pytest.raises(RefusedError, match="does not exist any more"):
         place.fleet.review(register(place.fleet, plan))

@@ -28,7 +28,7 @@ def perform(step, world):
 
 def test_a_stray_and_a_tombstone_get_the_value_of_home_and_are_put_back():
     world = Environment(AT_HOME, STRAY, HeldRecord("t", FARTHER, KEY))
-    with pytest.raises(RefusedError, match="are not what they should be"):
+    with pytest.raises(RefusedError, match="are not as written"):
         VERIFY.perform(world, Intent(None, None))
     intent = perform(MEND, world)
     assert world.held() == dict.fromkeys([(HOME, KEY), (ASIDE, KEY), (FARTHER, KEY)], b'{"p":2}')

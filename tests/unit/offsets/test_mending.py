@@ -6,7 +6,7 @@ import pytest
 
 from seamark.errors import RefusedError
 from seamark.kafka.model import HeldRecord, RawRecord
-from seamark.offsets.repair.rules import NEWEST, RepairRule, build_mended, choose_record, is_odd, settle_rule
+from seamark.offsets.repair.rules import NEWEST, RepairRule, build_repaired, choose_record, is_anomalous, settle_rule
 from seamark.offsets.stores.topic import build_home, build_reading
 
 PARTITIONS = 5
@@ -34,7 +34,7 @@ def read(*records):
 
 def mend(*records, rule, settled=False):
     held = [HeldRecord("t", aside(key, off), key, value) for key, value, off in records]
-    return build_mended(held, rule, topic="t", home=home, settled=settled)
+    return build_repaired(held, rule, topic="t", home=home, settled=settled)
 
 
 def written(mended):
@@ -46,10 +46,10 @@ def rule_of(key, off=0, *, said=False):
 
 
 def test_a_single_record_at_home_is_not_odd():
-    assert not is_odd(read((ONE, b'{"p":1}', 0)), home)
-    assert is_odd(read((ONE, b'{"p":1}', 1)), home)
-    assert is_odd(read((SPACED, b'{"p":1}', 0)), home)
-    assert is_odd(read((ONE, b'{"p":1}', 0), (TURNED, b'{"p":1}', 0)), home)
+    assert not is_anomalous(read((ONE, b'{"p":1}', 0)), home)
+    assert is_anomalous(read((ONE, b'{"p":1}', 1)), home)
+    assert is_anomalous(read((SPACED, b'{"p":1}', 0)), home)
+    assert is_anomalous(read((ONE, b'{"p":1}', 0), (TURNED, b'{"p":1}', 0)), home)
 
 
 def test_a_stray_says_what_is_at_home():
@@ -92,7 +92,7 @@ def test_a_look_afterwards_takes_what_is_at_home_also_where_that_is_nothing():
     assert settled == rule_of(ONE)
     assert written(mend((ONE, b'{"p":9}', 0), rule=settled, settled=True)) == {(home(ONE), ONE): b'{"p":9}'}
     assert [record.value for record in mend(rule=settled, settled=True)] == [None]
-    with pytest.raises(RefusedError, match="is not there any more"):
+    with pytest.raises(RefusedError, match="does not exist any more"):
         mend((ONE, b'{"p":9}', 0), rule=rule_of(TURNED))
 
 

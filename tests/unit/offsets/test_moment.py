@@ -79,12 +79,12 @@ def lines(planned):
 
 def test_sources_and_sinks_go_back_in_one_plan_and_say_whose_word_it_is(place, tmp_path):
     export = save(tmp_path, lake_at(3, 2))
-    planned = place.fleet.offsets.back_to(BETWEEN, ["fs", "lake"], exports=[export])
+    planned = place.fleet.offsets.restore(BETWEEN, ["fs", "lake"], exports=[export])
     assert list(targets(planned).values()) == [{"position": 40}, {"kafka_offset": 3}, {"kafka_offset": 2}]
     said = lines(planned)
-    assert "60 bytes read again; stood there exactly: offsets-" in said["connector/game/fs"]
+    assert "60 bytes reprocessed; exact: offsets-" in said["connector/game/fs"]
     assert said["connector/game/fs"].endswith("2023-11-14T22:13:20Z")
-    assert "a bound: export old.json" in said["connector/game/lake"]
+    assert "lower bound: export old.json" in said["connector/game/lake"]
     assert {step.lane for step in planned.plan.steps} == {"connector/game/fs", "connector/game/lake"}
     result = place.apply(planned)
     assert place.held("fs") == [{"position": 40}]
@@ -96,56 +96,58 @@ def test_sources_and_sinks_go_back_in_one_plan_and_say_whose_word_it_is(place, t
 def test_all_and_globs(place, tmp_path):
     export = save(tmp_path, lake_at(3, 2))
     for who in ({"everything": True}, {"owners": ["f*", "la*"]}):
-        planned = place.fleet.offsets.back_to(BETWEEN, exports=[export], **who)
+        planned = place.fleet.offsets.restore(BETWEEN, exports=[export], **who)
         assert set(lines(planned)) == {"connector/game/fs", "connector/game/lake"}
-    with pytest.raises(UsageError, match="some owners, or all"):
-        place.fleet.offsets.back_to(BETWEEN)
+    with pytest.raises(UsageError, match="no owner given"):
+        place.fleet.offsets.restore(BETWEEN)
     with pytest.raises(NotFoundError):
-        place.fleet.offsets.back_to(BETWEEN, ["x*"])
+        place.fleet.offsets.restore(BETWEEN, ["x*"])
 
 
 def test_who_is_unknown_is_refused_by_name_unless_left_out(place):
     with pytest.raises(RefusedError, match="1 of 2 owners") as refused:
-        place.fleet.offsets.back_to(BETWEEN, ["fs", "lake"])
+        place.fleet.offsets.restore(BETWEEN, ["fs", "lake"])
     assert "no history of game/lake" in refused.value.cause
     assert "--by-record-time" in refused.value.hint
-    planned = place.fleet.offsets.back_to(BETWEEN, ["fs", "lake"], skip_unknown=True)
+    planned = place.fleet.offsets.restore(BETWEEN, ["fs", "lake"], skip_unknown=True)
     assert set(lines(planned)) == {"connector/game/fs"}
-    assert any(note.startswith("game/lake is left out: there is no history") for note in planned.plan.notes)
+    assert any(note.startswith("game/lake is not changed: no history") for note in planned.plan.notes)
     with pytest.raises(RefusedError, match="2 of 2"):
-        place.fleet.offsets.back_to(LONG_AGO, ["fs", "lake"], skip_unknown=True)
+        place.fleet.offsets.restore(LONG_AGO, ["fs", "lake"], skip_unknown=True)
 
 
 def test_a_moment_that_is_yet_to_come_is_refused(place):
-    with pytest.raises(UsageError, match="yet to come"):
-        place.fleet.offsets.back_to(datetime.now(UTC) + timedelta(hours=1), ["fs"])
+    with pytest.raises(UsageError, match="in the future"):
+        place.fleet.offsets.restore(datetime.now(UTC) + timedelta(hours=1), ["fs"])
 
 
 def test_by_record_time_a_sink_stood_there_or_before(place):
     # Record N of the log is of second N after the epoch.
-    planned = place.fleet.offsets.back_to("1970-01-01T00:00:05Z", ["lake"], by_record_time=True)
+    planned = place.fleet.offsets.restore("1970-01-01T00:00:05Z", ["lake"], by_record_time=True)
     assert list(targets(planned).values()) == [{"kafka_offset": 5}, {"kafka_offset": 5}]
-    assert "stood there or before, a bound: the first record of that time or later" in str(planned)
+    assert "upper bound: the first record of that time or later" in str(planned)
     # It stands before that already: nothing is skipped.
-    planned = place.fleet.offsets.back_to("1970-01-01T00:00:07Z", ["lake"], by_record_time=True)
+    planned = place.fleet.offsets.restore("1970-01-01T00:00:07Z", ["lake"], by_record_time=True)
     assert list(targets(planned).values()) == [{"kafka_offset": 7}]
-    assert any("t-1" in note and "stands before that already, and stays" in note for note in planned.plan.notes)
+    assert any(
+        "t-1" in note and "the current offset is lower, and is not changed" in note for note in planned.plan.notes
+    )
 
 
 def test_a_bound_never_skips_and_an_exact_word_may(place, tmp_path):
     export = save(tmp_path, lake_at(9, 2))
-    planned = place.fleet.offsets.back_to(BETWEEN, ["lake"], exports=[export])
+    planned = place.fleet.offsets.restore(BETWEEN, ["lake"], exports=[export])
     assert list(targets(planned).values()) == [{"kafka_offset": 2}]
     place.scan.put(("fs", FILE), {"position": 10})
-    planned = place.fleet.offsets.back_to(FIRST + timedelta(seconds=1), ["fs"])
+    planned = place.fleet.offsets.restore(FIRST + timedelta(seconds=1), ["fs"])
     assert list(targets(planned).values()) == [{"position": 100}]
 
 
 def test_a_sink_that_stands_where_it_stood_is_exact_and_left_alone(place, tmp_path):
     export = save(tmp_path, lake_at(8, 6))
-    planned = place.fleet.offsets.back_to(BETWEEN, ["lake"], exports=[export])
+    planned = place.fleet.offsets.restore(BETWEEN, ["lake"], exports=[export])
     assert planned.is_empty
-    assert any("game/lake stands there already: stood there exactly" in note for note in planned.plan.notes)
+    assert any("game/lake already has these offsets: exact" in note for note in planned.plan.notes)
 
 
 def test_the_newest_export_by_then_counts_and_one_that_is_younger_does_not(place, tmp_path):
@@ -156,34 +158,34 @@ def test_the_newest_export_by_then_counts_and_one_that_is_younger_does_not(place
     save(folder, lake_at(5, 5), name="c.json", time=BETWEEN + timedelta(hours=1))
     save(folder, lake_at(1, 1), name="d.json", time=LONG_AGO + timedelta(hours=2), context="prod")
     (folder / "bare.json").write_text('{"lake": []}')
-    planned = place.fleet.offsets.back_to(BETWEEN, ["lake"], exports=[folder])
+    planned = place.fleet.offsets.restore(BETWEEN, ["lake"], exports=[folder])
     assert list(targets(planned).values()) == [{"kafka_offset": 4}, {"kafka_offset": 4}]
     notes = " ".join(planned.plan.notes)
-    assert "bare.json was left out" in notes
-    assert "d.json was left out: it was taken in context prod" in notes
-    with pytest.raises(UsageError, match="tells nothing of a moment"):
-        place.fleet.offsets.back_to(BETWEEN, ["lake"], exports=[folder / "bare.json"])
+    assert "bare.json was ignored" in notes
+    assert "d.json was ignored: it was created in context prod" in notes
+    with pytest.raises(UsageError, match="is not usable with --exports"):
+        place.fleet.offsets.restore(BETWEEN, ["lake"], exports=[folder / "bare.json"])
 
 
 def test_an_export_that_was_changed_is_refused(place, tmp_path):
     path = save(tmp_path, lake_at(3, 2))
     path.chmod(0o600)
     path.write_text(path.read_text().replace('"kafka_offset": 3', '"kafka_offset": 1'))
-    with pytest.raises(RefusedError, match="not as it was written"):
-        place.fleet.offsets.back_to(BETWEEN, ["lake"], exports=[path])
+    with pytest.raises(RefusedError, match="was changed after it was exported"):
+        place.fleet.offsets.restore(BETWEEN, ["lake"], exports=[path])
 
 
 def test_what_an_export_does_not_hold_was_not_held(place, tmp_path):
     export = save(tmp_path, lake_at(3, None))
-    planned = place.fleet.offsets.back_to(BETWEEN, ["lake"], exports=[export])
+    planned = place.fleet.offsets.restore(BETWEEN, ["lake"], exports=[export])
     assert list(targets(planned).values()) == [{"kafka_offset": 3}, {"kafka_offset": 0}]
 
 
 def test_it_stays_within_the_log_and_says_so(place, tmp_path):
     export = save(tmp_path, lake_at(1, 2))
-    planned = place.fleet.offsets.back_to(BETWEEN, ["lake"], exports=[export])
+    planned = place.fleet.offsets.restore(BETWEEN, ["lake"], exports=[export])
     assert list(targets(planned).values()) == [{"kafka_offset": 2}, {"kafka_offset": 2}]
-    assert any("1 is outside of the log (2 to 10): 2 is taken" in note for note in planned.plan.notes)
+    assert any("1 is outside of the log (2 to 10): 2 is used instead" in note for note in planned.plan.notes)
 
 
 @pytest.mark.parametrize("case", ["id", "end", "younger", "gone"])
@@ -195,9 +197,14 @@ def test_a_topic_that_was_made_anew_is_a_refusal_with_the_reason(place, tmp_path
         place.brokers.topics["t"].logs[0] = [round((FIRST.timestamp() + n) * 1000) for n in range(10)]
     if case == "gone":
         del place.brokers.topics["t"]
-    with pytest.raises(UnsupportedError, match="topic t was made anew") as refused:
-        place.fleet.offsets.back_to(BETWEEN, ["lake"], exports=[export])
-    why = {"id": "its id was id-0", "end": "the log ends at 10", "younger": "first record of t-0", "gone": "not there"}
+    with pytest.raises(UnsupportedError, match="topic t was recreated") as refused:
+        place.fleet.offsets.restore(BETWEEN, ["lake"], exports=[export])
+    why = {
+        "id": "its topic ID was id-0",
+        "end": "the log ends at 10",
+        "younger": "first record of t-0",
+        "gone": "does not exist",
+    }
     assert why[case] in refused.value.cause
 
 
@@ -207,15 +214,15 @@ def test_the_journal_saw_what_was_held_before_and_after_a_change(place):
     after = let_pass()
     # The sink reads on, and only the journal knows of the 4.
     place.brokers.groups["connect-lake"].offsets[("t", 0)] = Committed(9)
-    planned = place.fleet.offsets.back_to(after, ["lake"], partitions=["t:0"])
+    planned = place.fleet.offsets.restore(after, ["lake"], partitions=["t:0"])
     assert list(targets(planned).values()) == [{"kafka_offset": 4}]
-    assert f"a bound: after change {result.change}" in str(planned)
+    assert f"lower bound: after change {result.change}" in str(planned)
     with pytest.raises(UnsupportedError, match="no history"):
-        place.fleet.offsets.back_to(before - timedelta(seconds=1), ["lake"])
+        place.fleet.offsets.restore(before - timedelta(seconds=1), ["lake"])
     # Where it did not read on, it stood there all the while.
-    planned = place.fleet.offsets.back_to(after, ["lake"], partitions=["t:1"])
+    planned = place.fleet.offsets.restore(after, ["lake"], partitions=["t:1"])
     assert planned.is_empty
-    assert "stood there exactly" in " ".join(planned.plan.notes)
+    assert "already has these offsets: exact" in " ".join(planned.plan.notes)
 
 
 def test_a_change_in_the_group_of_a_sink_was_seen_too(place, tmp_path):
@@ -226,9 +233,9 @@ def test_a_change_in_the_group_of_a_sink_was_seen_too(place, tmp_path):
     after = let_pass()
     place.apply(place.fleet.undo(result.change))
     assert place.held("lake") == [{"kafka_offset": 8}, {"kafka_offset": 6}]
-    planned = place.fleet.offsets.back_to(after, ["lake"], exports=[export])
+    planned = place.fleet.offsets.restore(after, ["lake"], exports=[export])
     assert list(targets(planned).values()) == [{"kafka_offset": 4}, {"kafka_offset": 4}]
-    assert f"stood there exactly: after change {result.change}" in str(planned)
+    assert f"exact: after change {result.change}" in str(planned)
 
 
 def test_a_group_that_was_deleted_held_nothing_then(place, tmp_path):
@@ -238,9 +245,9 @@ def test_a_group_that_was_deleted_held_nothing_then(place, tmp_path):
     after = let_pass()
     place.apply(place.fleet.undo(result.change))
     assert place.held("group/g") == [{"kafka_offset": 8}]
-    planned = place.fleet.offsets.back_to(after, ["group/g"], exports=[export])
+    planned = place.fleet.offsets.restore(after, ["group/g"], exports=[export])
     assert not planned.is_empty
-    assert f"stood there exactly: after change {result.change}" in str(planned)
+    assert f"exact: after change {result.change}" in str(planned)
     # Who holds nothing begins at the first record.
     place.apply(planned)
     assert place.held("group/g") == [{"kafka_offset": 2}]
@@ -274,23 +281,23 @@ def test_a_write_that_was_repeated_is_no_word_on_the_half_of_it():
 def test_groups_go_back_too(place, tmp_path):
     place.brokers.add_group("g", {("t", 0): 8})
     held = {"group/g": [Offset(spot(0), {"kafka_offset": 5})]}
-    planned = place.fleet.offsets.back_to(BETWEEN, ["group/g"], exports=[save(tmp_path, held)])
-    assert "3 records read again, 0 records skipped; stood there or further on" in str(planned)
+    planned = place.fleet.offsets.restore(BETWEEN, ["group/g"], exports=[save(tmp_path, held)])
+    assert "3 records reprocessed, 0 records skipped; lower bound" in str(planned)
     place.apply(planned)
     assert place.held("group/g") == [{"kafka_offset": 5}]
-    planned = place.fleet.offsets.back_to("1970-01-01T00:00:07Z", ["group/g"], by_record_time=True)
+    planned = place.fleet.offsets.restore("1970-01-01T00:00:07Z", ["group/g"], by_record_time=True)
     assert planned.is_empty
-    assert planned.plan.notes == ("group/g, t-0: it stands before that already, and stays",)
+    assert planned.plan.notes == ("group/g, t-0: the current offset is lower, and is not changed",)
 
 
 def test_what_was_forgotten_then_is_forgotten_and_what_nobody_can_read_is_not(place):
     place.scan.put(("fs", FILE), None).put(("fs", FILE), {"position": 7})
-    planned = place.fleet.offsets.back_to(FIRST + timedelta(seconds=2), ["fs"])
+    planned = place.fleet.offsets.restore(FIRST + timedelta(seconds=2), ["fs"])
     assert list(targets(planned).values()) == [None]
     place.scan.put(("fs", FILE), b"what?").put(("fs", FILE), {"position": 9})
-    planned = place.fleet.offsets.back_to(FIRST + timedelta(seconds=4), ["fs"])
+    planned = place.fleet.offsets.restore(FIRST + timedelta(seconds=4), ["fs"])
     assert list(targets(planned).values()) == [{"position": 7}]
-    assert "stood there or further on, a bound" in str(planned)
+    assert "; lower bound: " in str(planned)
 
 
 def test_a_source_out_of_the_journal_where_its_topic_was_compacted(place):
@@ -301,21 +308,21 @@ def test_a_source_out_of_the_journal_where_its_topic_was_compacted(place):
     place.scan.put(("fs", FILE), {"position": 500})
     last = place.scan.log[-1]
     place.scan.log[-1] = last._replace(timestamp_ms=round(after.timestamp() * 1000) + 60_000)
-    planned = place.fleet.offsets.back_to(after, ["fs"])
+    planned = place.fleet.offsets.restore(after, ["fs"])
     assert list(targets(planned).values()) == [{"position": 70}]
-    assert "a bound: after change" in str(planned)
+    assert "lower bound: after change" in str(planned)
 
 
 def test_an_export_of_a_topic_that_was_made_anew_is_not_imported(place, tmp_path):
     export = place.fleet.offsets.export(["fs", "lake"])
     write_export(export, tmp_path / "now.json")
-    assert place.fleet.offsets.restore(tmp_path / "now.json").is_empty
+    assert place.fleet.offsets.import_file(tmp_path / "now.json").is_empty
     write_export(replace(export, topics={"t": "id-0"}), tmp_path / "then.json")
     with pytest.raises(RefusedError, match="1 of 2 owners") as refused:
-        place.fleet.offsets.restore(tmp_path / "then.json")
-    assert "game/lake: t: not the topic that the file speaks of" in refused.value.cause
-    assert "the id of t is id-1, and was id-0" in refused.value.cause
-    assert place.fleet.offsets.restore(tmp_path / "then.json", owners=["fs"]).is_empty
+        place.fleet.offsets.import_file(tmp_path / "then.json")
+    assert "game/lake: topic t was recreated or belongs to another Kafka cluster" in refused.value.cause
+    assert "the topic ID of t is id-1, the file has id-0" in refused.value.cause
+    assert place.fleet.offsets.import_file(tmp_path / "then.json", owners=["fs"]).is_empty
 
 
 def test_an_export_tells_the_ids_of_its_topics(place, tmp_path):

@@ -59,11 +59,12 @@ def counted(planned):
         ({"shift": -70}, 30, ("again", 70)),
         ({"shift": -7000}, 0, ("again", 100)),
         ({"shift": 5}, 105, ("skipped", 5)),
-        ({"as_of": "2023-11-14T22:13:20.500Z"}, 40, ("again", 60)),
+        ({"at": "2023-11-14T22:13:20.500Z"}, 40, ("again", 60)),
     ],
 )
 def test_source_is_moved_counted_verified_and_put_back(place, where, position, count):
-    planned = place.fleet.offsets.move("fs", **where)
+    offsets = place.fleet.offsets
+    planned = offsets.restore(where["at"], ["fs"]) if "at" in where else offsets.move("fs", **where)
     assert counted(planned) == [count]
     result = place.apply(planned)
     assert place.held("fs") == [{"position": position}]
@@ -75,9 +76,9 @@ def test_source_is_moved_counted_verified_and_put_back(place, where, position, c
 
 
 def test_beginning_forgets_the_offset(place):
-    planned = place.fleet.offsets.move("fs", to="beginning")
+    planned = place.fleet.offsets.move("fs", to="earliest")
     assert counted(planned) == [("again", 100)]
-    assert "read again: what it reads again will be in its topics twice" in str(planned)
+    assert "reprocessed: the rows are duplicated in its topics" in str(planned)
     result = place.apply(planned)
     assert place.held("fs") == []
     place.apply(place.fleet.undo(result.change))
@@ -86,31 +87,31 @@ def test_beginning_forgets_the_offset(place):
 
 def test_what_is_so_already_is_no_plan(place):
     assert place.fleet.offsets.move("fs", to=100).is_empty
-    place.apply(place.fleet.offsets.forget("fs"))
-    assert place.fleet.offsets.forget("fs").is_empty
+    place.apply(place.fleet.offsets.reset("fs"))
+    assert place.fleet.offsets.reset("fs").is_empty
 
 
 @pytest.mark.parametrize("where", [{}, {"to": 1, "shift": 2}])
 def test_one_way_must_be_said(place, where):
-    with pytest.raises(UsageError, match="in one way"):
+    with pytest.raises(UsageError, match="pass exactly one of"):
         place.fleet.offsets.move("fs", **where)
 
 
 def test_what_a_family_can_not_do_says_what_it_can(place):
     with pytest.raises(UnsupportedError) as refused:
         place.fleet.offsets.move("fs", back="1h")
-    assert refused.value.hint.startswith("it can be moved by --to NUMBER, --shift N, --to JSON")
+    assert refused.value.hint.startswith("use --to NUMBER, --shift N, --to JSON")
     with pytest.raises(UnsupportedError, match="no history of game/lake"):
-        place.fleet.offsets.move("lake", as_of="2026-01-01")
+        place.fleet.offsets.restore("2026-01-01", ["lake"])
 
 
 def test_history_that_does_not_reach_back_is_refused_by_name(place):
     with pytest.raises(UnsupportedError, match="does not reach back to 2020-01-01T00:00:00Z for file /in"):
-        place.fleet.offsets.move("fs", as_of="2020-01-01")
+        place.fleet.offsets.restore("2020-01-01", ["fs"])
 
 
 def test_offsets_that_no_task_could_read_are_refused(place):
-    with pytest.raises(RefusedError, match="no offsets for game/fs"):
+    with pytest.raises(RefusedError, match="invalid offsets for game/fs"):
         place.fleet.offsets.move("fs", to={"position": "x"})
 
 
@@ -128,7 +129,7 @@ def test_the_way_back_stops_what_runs_by_now(place):
     assert place.game.states["fs"] == "STOPPED"
     place.game.states["fs"] = "RUNNING"
     undo = place.fleet.undo(result.change)
-    assert "stops, moves, goes on" in str(undo)
+    assert "stops, moves, resumes" in str(undo)
     place.apply(undo)
     assert place.held("fs") == [{"position": 100}]
     assert place.game.states["fs"] == "RUNNING"
@@ -139,7 +140,7 @@ def test_beyond_the_tolerance_nothing_is_written_and_it_runs_on(place):
     place.scan.put(("fs", FILE), {"position": 111})
     result = place.fleet.apply(planned)
     (error,) = [step.error for step in result.steps if step.error]
-    assert "61 bytes would be read again; the plan said 50, and up to 60 is allowed" in error.cause
+    assert "61 bytes would be reprocessed; the plan has 50, and up to 60 is allowed" in error.cause
     assert place.held("fs") == [{"position": 111}]
     assert place.game.states["fs"] == "RUNNING"
     assert place.game.calls["patch_offsets"] == 0
@@ -157,7 +158,7 @@ def test_a_worker_that_is_gone_is_refused_unless_accepted(place):
     result = place.fleet.apply(place.fleet.offsets.move("fs", to=5))
     assert not result.is_done
     assert place.held("fs") == [{"position": 100}]
-    place.apply(place.fleet.offsets.move("fs", to=5, accept_zombies=True))
+    place.apply(place.fleet.offsets.move("fs", to=5, assume_worker_down=True))
     assert place.held("fs") == [{"position": 5}]
 
 
@@ -171,7 +172,7 @@ def test_jdbc_number(place):
     assert wanted(planned) == [{"incrementing": 43}]
     # No database is named in the context: no number is there twice, so it is a bound.
     assert counted(planned) == [("again", 7)]
-    assert "goes on: at most 7 rows read again" in str(planned)
+    assert "resumes: at most 7 rows reprocessed" in str(planned)
     with pytest.raises(UnsupportedError):
         place.fleet.offsets.move("pg", back="1h")
 
@@ -200,8 +201,8 @@ def test_jdbc_time_moves_with_its_nanoseconds_and_the_number_of_its_moment(place
     assert wanted(planned) == [expected]
     # No database is named in the context: a direction, and no figure.
     assert counted(planned) == [("again", None)]
-    assert "goes on: rows read again, how many can't be told" in str(planned)
-    assert "the context names no database for this connector" in str(planned)
+    assert "resumes: unknown number of rows reprocessed" in str(planned)
+    assert "the context has no database for this connector" in str(planned)
     with pytest.raises(UnsupportedError):
         place.fleet.offsets.move("pg", shift=5)
 
@@ -210,7 +211,7 @@ def test_jdbc_forget_takes_protocol_0_along_and_a_move_leaves_it_alone(place):
     add_jdbc(place, {"incrementing": 50}, mode="incrementing")
     old = {"table": "a"}
     place.scan.put(("pg", old), {"incrementing": 3})
-    planned = place.fleet.offsets.forget("pg", partitions=["db.public.a"])
+    planned = place.fleet.offsets.reset("pg", partitions=["db.public.a"])
     step = next(step for step in planned.plan.steps if step.kind == "write-offsets")
     assert [one["partition"] for one in step.arguments["offsets"]] == [TABLE, old]
     assert wanted(place.fleet.offsets.move("pg", shift=-1)) == [{"incrementing": 49}]
@@ -232,7 +233,7 @@ def test_one_place_is_not_that_of_several_partitions(place):
 
 def test_a_partition_that_is_not_held_yet_can_be_given_an_offset(place):
     place.game.add("new", SOURCE_CONFIG)
-    with pytest.raises(NotFoundError, match="holds no offsets"):
+    with pytest.raises(NotFoundError, match="has no offsets"):
         place.fleet.offsets.move("new", to=5)
     planned = place.fleet.offsets.move("new", to={"position": 5}, partitions=[json.dumps(FILE)])
     assert counted(planned) == [("skipped", 5)]
@@ -262,7 +263,7 @@ def test_mirror_maker_is_given_the_next_record_and_keeps_the_last(place):
         ({"to": 7}, [7, 7], [("again", 1), ("skipped", 1)]),
         ({"to": '{"kafka_offset": 7}'}, [7, 7], [("again", 1), ("skipped", 1)]),
         ({"shift": -3}, [5, 3], [("again", 3), ("again", 3)]),
-        ({"shift": -3, "partitions": ["t:1"]}, [3], [("again", 3)]),
+        ({"shift": -3, "topics": ["t:1"]}, [3], [("again", 3)]),
         ({"to": "1970-01-01T00:00:04Z"}, [4, 4], [("again", 4), ("again", 2)]),
     ],
 )
@@ -277,7 +278,7 @@ def test_sink_is_moved_as_a_group_is(place, where, expected, count):
 
 
 def test_sink_that_forgets_reads_the_whole_log_again(place):
-    planned = place.fleet.offsets.forget("lake")
+    planned = place.fleet.offsets.reset("lake")
     assert counted(planned) == [("again", 6), ("again", 6)]
     assert {field.preview.counted.certainty for field in planned.effects[0].fields} == {Certainty.BOUND}
     result = place.apply(planned)
@@ -288,14 +289,14 @@ def test_sink_that_forgets_reads_the_whole_log_again(place):
 
 def test_groups_go_the_way_of_groups(place):
     place.brokers.add_group("g", {("t", 0): 5})
-    assert "1 record read again" in str(place.fleet.offsets.move("group/g", shift=-1))
+    assert "1 record reprocessed" in str(place.fleet.offsets.move("group/g", shift=-1))
     with pytest.raises(UnsupportedError):
-        place.fleet.offsets.move("group/g", as_of="2026-01-01")
+        place.fleet.offsets.restore("2026-01-01", ["group/g"])
     place.apply(place.fleet.offsets.copy("lake", "group/g"))
     assert place.held("group/g") == [{"kafka_offset": 8}, {"kafka_offset": 6}]
-    place.apply(place.fleet.offsets.forget("group/g", partitions=["t:0"]))
+    place.apply(place.fleet.offsets.reset("group/g", topics=["t:0"]))
     assert place.held("group/g") == [{"kafka_offset": 6}]
-    place.apply(place.fleet.offsets.forget("group/g"))
+    place.apply(place.fleet.offsets.reset("group/g"))
     assert "g" not in place.brokers.groups
 
 
@@ -314,29 +315,29 @@ def test_import_is_one_plan_with_a_lane_for_each_owner(place, tmp_path):
             }
         )
     )
-    planned = place.fleet.offsets.restore(file)
+    planned = place.fleet.offsets.import_file(file)
     assert {step.lane for step in planned.plan.steps} == {"connector/game/fs", "connector/game/lake", "group/g"}
-    assert "900 is outside of the log (2 to 10): 10 is taken" in str(planned)
+    assert "900 is outside of the log (2 to 10): 10 is used instead" in str(planned)
     place.apply(planned)
     assert (place.held("fs"), place.held("lake"), place.held("group/g")) == (
         [{"position": 7}],
         [{"kafka_offset": 10}, {"kafka_offset": 6}],
         [{"kafka_offset": 3}],
     )
-    assert place.fleet.offsets.restore(file, owners=["fs"]).is_empty
-    assert place.fleet.offsets.restore(file, owners=["lake"]).is_empty
-    with pytest.raises(NotFoundError, match="says nothing of g"):
-        place.fleet.offsets.restore(file, owners=["g"])
-    with pytest.raises(NotFoundError, match="says nothing of nobody"):
-        place.fleet.offsets.restore(file, owners=["nobody"])
+    assert place.fleet.offsets.import_file(file, owners=["fs"]).is_empty
+    assert place.fleet.offsets.import_file(file, owners=["lake"]).is_empty
+    with pytest.raises(NotFoundError, match="does not contain g"):
+        place.fleet.offsets.import_file(file, owners=["g"])
+    with pytest.raises(NotFoundError, match="does not contain nobody"):
+        place.fleet.offsets.import_file(file, owners=["nobody"])
 
 
 def test_a_bare_name_that_a_file_has_twice_is_asked_for(place, tmp_path):
     file = tmp_path / "offsets.json"
     one = [{"partition": FILE, "offset": {"position": 7}}]
     file.write_text(json.dumps({"game/fs": one, "shop/fs": one}))
-    with pytest.raises(UsageError, match="in several clusters") as refused:
-        place.fleet.offsets.restore(file, owners=["fs"])
+    with pytest.raises(UsageError, match="in several Connect clusters") as refused:
+        place.fleet.offsets.import_file(file, owners=["fs"])
     assert "game/fs, shop/fs" in refused.value.hint
 
 
@@ -345,7 +346,7 @@ def test_import_of_an_owner_that_is_gone_changes_nothing_and_names_it(place, tmp
     one = [{"partition": FILE, "offset": {"position": 7}}]
     file.write_text(json.dumps({"fs": one, "gone": one}))
     with pytest.raises(RefusedError, match="1 of 2 owners") as refused:
-        place.fleet.offsets.restore(file)
+        place.fleet.offsets.import_file(file)
     assert "gone" in refused.value.cause
 
 
@@ -362,22 +363,22 @@ def test_a_file_of_another_cluster_speaks_of_the_connector_that_moved_here(place
     file.write_text(json.dumps({"elsewhere/fs": said, "elsewhere/others": said}))
     assert wanted(place.fleet.offsets.move("fs", source=file)) == [{"position": 7}]
     file.write_text(json.dumps({"elsewhere/fs": said, "nowhere/fs": said, "group/fs": said}))
-    with pytest.raises(NotFoundError, match="says nothing of"):
+    with pytest.raises(NotFoundError, match="does not contain"):
         place.fleet.offsets.move("fs", source=file)
 
 
 def test_copy_rewrites_the_key_as_the_other_names_it(place):
     place.game.add("other", {**SOURCE_CONFIG, "file": "/other"})
     place.apply(place.fleet.offsets.copy("fs", "other"))
-    (found,) = place.fleet.offsets.of("other").offsets
+    (found,) = place.fleet.offsets.get("other").offsets
     assert (found.partition, found.offset) == ({"filename": "/other"}, {"position": 100})
 
 
 def test_copy_between_families_is_refused(place):
     add_jdbc(place, {"incrementing": 50}, mode="incrementing")
-    with pytest.raises(RefusedError, match="can't read the offsets of pg"):
+    with pytest.raises(RefusedError, match="can't use the offsets of pg"):
         place.fleet.offsets.copy("pg", "fs")
-    with pytest.raises(RefusedError, match="no positions in topics"):
+    with pytest.raises(RefusedError, match="not offsets of topic partitions"):
         place.fleet.offsets.copy("fs", "lake")
 
 
@@ -387,17 +388,17 @@ def test_copy_takes_what_a_connector_that_is_gone_has_left(place):
     for source in ("gone", "game/gone"):
         planned = place.fleet.offsets.copy(source, "other")
         assert wanted(planned) == [{"position": 70}]
-        assert f"{source} is gone: its offsets were left behind" in str(planned)
-        assert f"seamark offsets purge {source} takes it away" in str(planned)
+        assert f"{source} does not exist: its offsets are orphaned" in str(planned)
+        assert f"delete them with seamark offsets purge {source}" in str(planned)
     place.apply(planned)
-    (found,) = place.fleet.offsets.of("other").offsets
+    (found,) = place.fleet.offsets.get("other").offsets
     assert (found.partition, found.offset) == ({"filename": "/other"}, {"position": 70})
     assert place.held("game/gone") == [{"position": 70}], "what was left stays"
 
 
 def test_copy_of_what_the_target_could_not_read_or_nobody_left_is_refused(place):
     place.scan.put(("gone", TABLE), {"incrementing": 50})
-    with pytest.raises(RefusedError, match="these are no offsets for game/fs"):
+    with pytest.raises(RefusedError, match="invalid offsets for game/fs"):
         place.fleet.offsets.copy("gone", "fs")
     with pytest.raises(NotFoundError, match="never"):
         place.fleet.offsets.copy("never", "fs")
@@ -407,7 +408,7 @@ def test_copy_of_what_was_left_under_two_spellings_is_refused(place):
     place.scan.put(b'["gone",{"filename":"/in"}]', {"position": 70})
     place.scan.put(b'["gone", {"filename": "/in"}]', {"position": 90})
     place.scan.put(b'["gone",{"filename":"/in"}]', {"position": 80}, partition=4)
-    with pytest.raises(RefusedError, match="nobody can tell where gone stood"):
+    with pytest.raises(RefusedError, match="can't determine the offsets of gone"):
         place.fleet.offsets.copy("gone", "fs")
 
 
@@ -426,15 +427,15 @@ def test_new_connector_begins_where_a_file_says_and_is_undone_with_its_offsets(p
         "set-run-state",
         "check-progress",
     ]
-    assert "create, STOPPED, gets 1 offset, then RUNNING" in str(planned)
-    assert "begins at file /in: byte 7" in str(planned)
+    assert "create, STOPPED, write 1 offset, then RUNNING" in str(planned)
+    assert "starts at file /in: byte 7" in str(planned)
     saved = Plan.from_dict(json.loads(json.dumps(planned.plan.to_dict())))
     result = place.apply(place.fleet.review(register(place.fleet, saved)))
     assert (place.held("new"), place.game.states["new"]) == ([{"position": 7}], "RUNNING")
     place.apply(place.fleet.undo(result.change))
     assert "new" not in place.game.configs
     with pytest.raises(NotFoundError):
-        place.fleet.offsets.of("new")
+        place.fleet.offsets.get("new")
 
 
 def test_new_connector_whose_offsets_fail_does_not_run(place, tmp_path):
@@ -446,7 +447,9 @@ def test_new_connector_whose_offsets_fail_does_not_run(place, tmp_path):
     assert place.game.states["new"] == "STOPPED"
 
 
-@pytest.mark.parametrize(("offset", "words"), [({"position": "x"}, "no offsets for game/new"), (None, "holds no")])
+@pytest.mark.parametrize(
+    ("offset", "words"), [({"position": "x"}, "invalid offsets for game/new"), (None, "contains no offsets")]
+)
 def test_new_connector_with_wrong_offsets_is_refused(place, tmp_path, offset, words):
     file = tmp_path / "offsets.json"
     file.write_text(json.dumps({"new": [{"partition": FILE, "offset": offset}]}))
@@ -460,7 +463,7 @@ def test_new_sink_begins_within_its_log(place, tmp_path):
     file.write_text(json.dumps({"new": [{"partition": partition, "offset": {"kafka_offset": 99}}]}))
     place.brokers.add_group("connect-new", {})
     planned = place.fleet.connectors.create("new", SINK_CONFIG, offsets=file, state="STOPPED")
-    assert "99 is outside of the log (2 to 10): 10 is taken" in str(planned)
+    assert "99 is outside of the log (2 to 10): 10 is used instead" in str(planned)
     place.apply(planned)
     assert (place.held("new"), place.game.states["new"]) == ([{"kafka_offset": 10}], "STOPPED")
 
@@ -479,22 +482,22 @@ def sharing(tmp_path):
         yield made
 
 
-@pytest.mark.parametrize("verb", ["forget", "move"])
+@pytest.mark.parametrize("verb", ["reset", "move"])
 def test_offsets_of_others_in_a_shared_group_are_left_alone(sharing, verb):
     change = getattr(sharing.fleet.offsets, verb)
-    where = {} if verb == "forget" else {"to": "earliest"}
-    with pytest.raises(RefusedError, match="not its own alone") as refused:
+    where = {} if verb == "reset" else {"to": "earliest"}
+    with pytest.raises(RefusedError, match="also has offsets of other owners") as refused:
         change("lake", **where)
     assert "game/pond reads t" in refused.value.cause
     assert "game/pond reads pond-1" in refused.value.cause
     assert "game/lake does not read old" in refused.value.cause
-    assert "--partition own;" in refused.value.hint
+    assert "--topic own;" in refused.value.hint
     assert "group/both" in refused.value.hint
-    with pytest.raises(RefusedError, match="game/pond may be at work in group both"):
-        change("lake", partitions=["own"], **where)
+    with pytest.raises(RefusedError, match="game/pond may be running in group both"):
+        change("lake", topics=["own"], **where)
     sharing.game.states["pond"] = "STOPPED"
-    planned = change("lake", partitions=["own"], **where)
-    assert "group both is also that of game/pond: their offsets stay as they are" in str(planned)
+    planned = change("lake", topics=["own"], **where)
+    assert "group both is shared with game/pond: their offsets are not changed" in str(planned)
 
 
 def test_a_group_of_the_workers_is_shared_by_all_their_sinks(tmp_path):
@@ -505,7 +508,7 @@ def test_a_group_of_the_workers_is_shared_by_all_their_sinks(tmp_path):
     with place.fleet:
         assert not place.fleet.offsets.move("lake", shift=-1).is_empty
         place.game.add("pond", SINK_CONFIG)
-        with pytest.raises(RefusedError, match="group all of game/lake holds offsets that are not its own alone"):
+        with pytest.raises(RefusedError, match="group all of game/lake also has offsets of other owners"):
             place.fleet.offsets.move("lake", shift=-1)
 
 
@@ -520,7 +523,7 @@ def test_a_plan_for_a_hundred_owners_scans_their_topic_once(place, tmp_path):
     path.write_text(json.dumps(export))
     place.scan.reads = 0
     place.game.calls.clear()
-    planned = place.fleet.offsets.restore(path, wait_seconds=0.0)
+    planned = place.fleet.offsets.import_file(path, wait_seconds=0.0)
     assert len(planned.plan.actions) == 100
     assert place.scan.reads == 1
     assert place.game.calls["read_connector"] == 100

@@ -84,12 +84,12 @@ def test_one_half_is_in_between_and_another_value_is_somebody_elses():
 def test_an_owner_that_is_there_after_all_is_a_refusal(cluster):
     world = Topic(A, B)
     world.names[cluster] = ("gone", "other")
-    with pytest.raises(RefusedError, match=f"{cluster}/gone is there"):
+    with pytest.raises(RefusedError, match=f"{cluster}/gone was created meanwhile"):
         PURGE.perform(world, PURGE.intend(world))
     assert world.held == {A.place: A, B.place: B}
 
 
 def test_it_comes_back_from_a_plan_as_it_was():
     assert build_step(PURGE.to_data(lane="x")) == PURGE
-    assert PURGE.describe() == "take 2 records away of offsets/one/gone in the topic"
+    assert PURGE.describe() == "delete 2 records of offsets/one/gone in the topic"
     assert PURGE.subject == "offsets/one/gone"

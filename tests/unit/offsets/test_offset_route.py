@@ -40,11 +40,11 @@ def choose_route(owner, found, offsets, *, has_rest=True, notes=()):
     return route.step
 
 
-def held(*keys, partition=TWO, topics=("connect-offsets",), ambiguity="", is_stray=False):
+def held(*keys, partition=TWO, topics=("connect-offsets",), ambiguity="", is_misplaced=False):
     records = tuple(
         HeldRecord(topic, 3, key, b'{"incrementing":9}') for topic in topics for key in keys if key is not None
     )
-    return CurrentOffset(partition, {"incrementing": 9}, records, ambiguity, is_stray)
+    return CurrentOffset(partition, {"incrementing": 9}, records, ambiguity, is_misplaced)
 
 
 REST_KEY = encode_rest_key("orders", TWO)
@@ -75,7 +75,7 @@ def test_of_two_topics_the_one_that_tasks_read_comes_last():
 
 
 def test_rest_does_not_write_beside_a_record_that_strayed():
-    step = choose_route(connector(), [held(REST_KEY, is_stray=True)], [Offset(TWO, OFFSET)])
+    step = choose_route(connector(), [held(REST_KEY, is_misplaced=True)], [Offset(TWO, OFFSET)])
     assert step.route is WriteRoute.TOPIC
     assert [(record.partition, record.key) for record in step.records] == [(3, REST_KEY)]
 
@@ -93,7 +93,7 @@ def test_what_no_task_spells_so_is_neither_written_nor_in_the_way():
 
 
 def test_records_that_differ_are_refused():
-    with pytest.raises(RefusedError, match="nobody can tell which record"):
+    with pytest.raises(RefusedError, match="can't determine which record"):
         choose_route(connector(), [held(REST_KEY, ambiguity="two differ")], [Offset(TWO, OFFSET)])
 
 

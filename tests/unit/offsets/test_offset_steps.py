@@ -230,14 +230,14 @@ class TestWriting:
         step = write((A, {"incrementing": 2}))
         intent = step.intend(bench)
         bench.state, bench.tasks = state, tasks
-        with pytest.raises(RefusedError, match="not stopped; nothing was changed"):
+        with pytest.raises(RefusedError, match="not stopped; no changes were made"):
             step.perform(bench, intent)
         assert bench.written == []
 
     def test_records_that_differ_are_refused_on_the_way_through_rest(self):
         bench = Bench(a={"incrementing": 1})
         bench.ambiguities[spell_identity(A)] = "it is in two records"
-        with pytest.raises(RefusedError, match="nobody can tell which record") as caught:
+        with pytest.raises(RefusedError, match="can't determine which record") as caught:
             write((A, {"incrementing": 2})).intend(bench)
         assert "two records" in caught.value.cause
 
@@ -291,7 +291,7 @@ class TestProof:
         bench.group = GroupStatus("connect-orders", "STABLE", 1)
         with pytest.raises(DeadlineError, match="did not stop within 90 s") as caught:
             self.prove(bench)
-        assert "still in the group connect-orders" in caught.value.cause
+        assert "group connect-orders still has members" in caught.value.cause
 
     def test_a_silent_worker_is_a_refusal_unless_it_is_accepted(self):
         bench = Bench()
@@ -346,9 +346,9 @@ class TestProof:
         step.perform(bench, step.intend(bench))
         assert VerifyOffsets.from_data(step.to_data()) == step
         bench.config = {"name": "orders", "file": "b"}
-        with pytest.raises(RefusedError, match="somebody else changed it"):
+        with pytest.raises(RefusedError, match="was changed by another process"):
             self.prove(bench, config=pin)
-        with pytest.raises(RefusedError, match="somebody else changed it"):
+        with pytest.raises(RefusedError, match="was changed by another process"):
             step.perform(bench, step.intend(bench))
 
 
@@ -362,6 +362,6 @@ class TestVerifying:
     def test_what_a_zombie_wrote_since_is_told(self):
         bench = Bench(a={"incrementing": 9})
         step = VerifyOffsets(write((A, {"incrementing": 2})))
-        with pytest.raises(RefusedError, match="not what was written") as caught:
+        with pytest.raises(RefusedError, match="not as written") as caught:
             step.perform(bench, step.intend(bench))
         assert '{"incrementing":9}, not {"incrementing":2}' in caught.value.cause

@@ -33,7 +33,7 @@ def test_a_connector_that_has_caught_up_is_not_stopped_for_its_undo(place):
     place.scan.put(("fs", FILE), {"position": 100})
     undo = place.fleet.undo(moved)
     assert (undo.is_empty, undo.effects, undo.plan.locks) == (True, (), ())
-    assert "! connector/game/fs stands there already and is left alone" in str(undo)
+    assert "! connector/game/fs is already in its previous state and is not changed" in str(undo)
     assert place.apply(undo).change == ""
     assert place.game.calls["stop"] == 1
 
@@ -58,7 +58,7 @@ def test_an_undo_leaves_those_alone_that_stand_there_and_moves_the_others(place)
         '{"fs": [{"partition": {"filename": "/in"}, "offset": {"position": 1}}],'
         ' "other": [{"partition": {"filename": "/else"}, "offset": {"position": 2}}]}'
     )
-    moved = place.apply(place.fleet.offsets.restore(export))
+    moved = place.apply(place.fleet.offsets.import_file(export))
     place.scan.put(("fs", FILE), {"position": 100})
     undo = place.fleet.undo(moved)
     assert {step.subject for step in undo.plan.steps} == {"connector/game/other"}
@@ -80,7 +80,7 @@ def test_progress_is_part_of_a_move_and_told_in_result_and_journal(place):
     assert kinds(planned) == [*MOVE, "check-progress"]
     assert [step.always for step in planned.plan.steps] == [False] * 5 + [True, False]
     result = place.apply(planned)
-    said = "no new position within 0.05 s: nothing to read, or not yet flushed"
+    said = "no new offset within 0.05 s: no new data, or not flushed yet"
     assert result.steps[-1].note == said
     notes = [entry.body.get("note") for entry in place.fleet.journal.show(result.change) if entry.kind == "outcome"]
     assert notes == [None] * 6 + [said]
@@ -100,10 +100,10 @@ def test_somebody_elses_position_is_a_loud_failure_with_the_next_step(place):
     result = place.fleet.apply(planned)
     assert not result.is_done
     (error,) = result.failures.values()
-    assert "somebody else wrote its offsets" in error.message
+    assert "another process wrote its offsets" in error.message
     assert "seamark offsets history game/fs" in error.hint
     written = place.fleet.journal.show(result.change)
-    assert any("somebody else" in str(entry.body.get("error", "")) for entry in written)
+    assert any("another process" in str(entry.body.get("error", "")) for entry in written)
     assert place.game.states["fs"] == "RUNNING"
 
 
@@ -112,7 +112,7 @@ def test_a_sink_is_looked_at_by_its_group(place):
     place.brokers.add_topic("t", partitions=1, records=10)
     place.brokers.add_group("connect-lake", {("t", 0): 8})
     result = place.apply(place.fleet.offsets.move("lake", to=3, wait_seconds=0.05))
-    assert result.steps[-1].note.startswith("no new position")
+    assert result.steps[-1].note.startswith("no new offset")
 
 
 @pytest.mark.parametrize(

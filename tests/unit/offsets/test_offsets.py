@@ -57,7 +57,7 @@ class Environment:
         return self.topics[topic]
 
     def read(self, owner, **options):
-        return self.fleet.offsets.of(owner, **options)
+        return self.fleet.offsets.get(owner, **options)
 
 
 def topic(*records, name="game-offsets", **options):
@@ -90,12 +90,12 @@ def test_a_plain_source_has_its_offsets_and_no_notes():
 
 def test_null_is_noted():
     (note,) = rest(connector("fs"), Offset({"filename": "a"}, None)).notes
-    assert note == "Connect answered null for a partition: another spelling of the key may exist (REST can't tell)"
+    assert note == "Connect returned null for a partition: another encoding of the key may exist"
 
 
 def test_several_fields_are_noted_because_their_order_is_hidden():
     (note,) = rest(connector("jdbc"), Offset({"protocol": "1", "table": "t"}, {"incrementing": 3})).notes
-    assert "spellings of the same key" in note
+    assert "encodings of the same key" in note
 
 
 def test_an_own_offsets_topic_is_noted():
@@ -104,7 +104,7 @@ def test_an_own_offsets_topic_is_noted():
 
 
 def test_a_source_without_offsets_starts_at_its_beginning():
-    assert rest(connector("fs")).notes == ("no offset is held: the connector reads from its beginning",)
+    assert rest(connector("fs")).notes == ("no stored offsets: the connector starts from the beginning",)
 
 
 def test_a_running_sink_has_no_notes():
@@ -166,7 +166,7 @@ def test_what_rest_says_otherwise_is_named():
     owned = world.read("fs")
     assert owned.offsets == (FILE,)
     assert oddities(owned) == [OffsetAnomaly.REST_NULL]
-    assert 'the store holds {"position":8}' in owned.findings[0].message
+    assert 'the stored offset is {"position":8}' in owned.findings[0].message
     # Asked a second time: it could have moved.
     assert world.client.calls["offsets"] == 2
 
@@ -202,14 +202,14 @@ def test_rest_that_does_not_answer_is_noted():
         connector("fs"), rest={"fs": UnreachableError("no worker answers")}, topics=[topic(fs(8))]
     ).read("fs")
     assert owned.offsets == (FILE,)
-    assert owned.notes == ("REST was not heard: no worker answers",)
+    assert owned.notes == ("REST was not read: no worker answers",)
 
 
 def test_where_kafka_can_t_be_reached_rest_must_do():
     world = Environment(connector("fs"), rest={"fs": (FILE,)})
     owned = world.read("fs")
     assert (owned.route, owned.offsets) == ("REST", (FILE,))
-    assert owned.notes == ("read through REST alone: the brokers can't be reached",)
+    assert owned.notes == ("read only through REST: the brokers can't be reached",)
     with pytest.raises(UnreachableError):
         world.read("fs", route=Route.STORE)
 
@@ -244,7 +244,7 @@ def test_connect_does_not_fall_back_and_seamark_says_so():
     owned = world.read("fs")
     assert owned.offsets == ()
     assert oddities(owned) == [OffsetAnomaly.NO_FALLBACK]
-    assert "begins anew" in owned.findings[0].message
+    assert "starts from the beginning" in owned.findings[0].message
     assert owned.rest == said
 
 
@@ -264,7 +264,7 @@ def test_an_own_topic_that_is_not_there_yet_holds_nothing():
     world = Environment(connector("fs", config=OWN), rest={"fs": ()}, topics=[Absent("mine"), topic(fs(6))])
     owned = world.read("fs")
     assert (owned.offsets, oddities(owned)) == ((), [OffsetAnomaly.NO_FALLBACK])
-    assert any(note.startswith("topic mine is not there yet") for note in owned.notes)
+    assert any(note.startswith("topic mine does not exist yet") for note in owned.notes)
 
 
 def test_a_workers_topic_that_is_not_there_is_an_error_of_the_context():
@@ -276,7 +276,7 @@ def test_a_standalone_worker_that_has_not_flushed_yet_holds_nothing(tmp_path):
     world = Environment(connector("fs"), rest={"fs": ()}, offsets_file=tmp_path / "none", offsets_topic=None)
     owned = world.read("fs", route="store")
     assert owned.offsets == ()
-    assert "is not there yet" in owned.notes[-1]
+    assert "does not exist yet" in owned.notes[-1]
 
 
 def test_an_own_topic_that_is_the_workers_is_one_store():
@@ -299,7 +299,7 @@ def test_an_own_topic_in_another_cluster_is_read_there():
     ("overrides", "why"),
     [
         ({"bootstrap.servers": "${file:/x:y}"}, "only the workers can resolve"),
-        ({"bootstrap.servers": "h:1", "security.protocol": "SASL_SSL"}, "no login"),
+        ({"bootstrap.servers": "h:1", "security.protocol": "SASL_SSL"}, "no credentials"),
     ],
 )
 def test_a_cluster_that_can_t_be_known_is_refused_with_the_reason(overrides, why):
@@ -332,7 +332,7 @@ def test_a_plain_group_is_an_owner_too():
     world = Environment(groups={"billing": {("t", 0): Committed(5)}})
     owned = world.read("group/billing")
     assert (owned.owner, owned.connector, owned.offsets) == ("group/billing", None, (SINK_OFFSET,))
-    with pytest.raises(NotFoundError, match="nothing is committed for group other"):
+    with pytest.raises(NotFoundError, match="no committed offsets for group other"):
         world.read("group/other")
 
 
@@ -348,6 +348,6 @@ def test_what_a_connector_that_is_gone_has_left_is_shown():
     world = Environment(topics=[topic(fs(8))])
     owned = world.read("fs")
     assert (owned.owner, owned.connector, owned.offsets) == ("game/fs", None, (FILE,))
-    assert "left behind" in owned.notes[0]
+    assert "orphaned" in owned.notes[0]
     with pytest.raises(NotFoundError, match="nobody"):
         world.read("nobody")

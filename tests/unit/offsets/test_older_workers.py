@@ -66,7 +66,7 @@ def test_offsets_are_moved_and_put_back(open_place, name, where, before):
     config = place.game.configs[name]
     planned = place.fleet.offsets.move(name, to=3, wait_seconds=0)
     assert place.kinds(planned) == STOPPED
-    assert "Connect 3.5.2 and take no offsets" in str(planned.plan.notes)
+    assert "Connect 3.5.2 and can't write offsets through REST" in str(planned.plan.notes)
     assert next(step.route for step in planned.steps if step.kind == "write-offsets") == where
     moved = place.apply(planned)
     assert [next(iter(one.values())) for one in place.held(name)] == [3] * len(before)
@@ -86,7 +86,7 @@ def test_offsets_are_moved_and_put_back(open_place, name, where, before):
         ("lake", {}, "stop all workers of game and use seamark groups move connect-lake, or "),
     ],
 )
-@pytest.mark.parametrize("verb", ["move", "forget"])
+@pytest.mark.parametrize("verb", ["move", "reset"])
 def test_workers_that_can_not_stop_a_connector_are_a_refusal(open_place, name, own, offline, verb):
     place = open_place("3.4.1")
     place.game.configs[name] |= own
@@ -106,7 +106,7 @@ def test_offsets_are_read_on_workers_that_can_not_stop_a_connector(open_place):
 def test_the_plan_says_what_becomes_of_the_connector_and_is_whole_in_a_file(open_place):
     place = open_place("3.5.2")
     planned = place.fleet.offsets.move("fs", to=30, wait_seconds=0)
-    assert "stops, moves, goes on: about 70 bytes read again" in str(planned)
+    assert "stops, moves, resumes: about 70 bytes reprocessed" in str(planned)
     saved = register(place.fleet, Plan.from_dict(json.loads(json.dumps(planned.plan.to_dict()))))
     assert place.fleet.apply(saved).is_done
     assert place.held("fs") == [{"position": 30}]
@@ -151,8 +151,8 @@ def test_a_new_connector_is_created_when_its_offsets_are_there(open_place, tmp_p
     place = open_place(version)
     planned = plan_new(place, tmp_path)
     assert place.kinds(planned) == ["prove-stopped", "write-offsets", "verify-offsets", "create-connector"]
-    assert "gets 1 offset, then RUNNING" in str(planned)
-    assert any("its key is spelled as Connect's REST API would" in note for note in planned.plan.notes)
+    assert "write 1 offset, then RUNNING" in str(planned)
+    assert any("its key gets the encoding of Connect's REST API" in note for note in planned.plan.notes)
     made = place.apply(planned)
     assert place.held("new") == [{"position": 7}]
     place.apply(place.fleet.undo(made))

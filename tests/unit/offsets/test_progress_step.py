@@ -99,17 +99,17 @@ def test_first_of_several_positions_counts():
 
 def test_an_idle_source_is_no_failure():
     bench = Bench(writes=WRITTEN)
-    said = "no new position within 10 s: nothing to read, or not yet flushed"
+    said = "no new offset within 10 s: no new data, or not flushed yet"
     assert check(bench, wrote=300, former=900) == said
     assert bench.time == 10.0
-    assert check(Bench(writes=WRITTEN), wrote=300, flush_seconds=60.0) == f"{said}, which is done every 60 s"
+    assert check(Bench(writes=WRITTEN), wrote=300, flush_seconds=60.0) == f"{said} (every 60 s)"
 
 
 def test_a_position_before_the_written_one_is_somebody_elses():
     bench = Bench(writes=(OffsetWrite({"n": 300}), OffsetWrite({"n": 900})), later={1.0: store(320)})
-    with pytest.raises(RefusedError, match="somebody else wrote its offsets") as refused:
+    with pytest.raises(RefusedError, match="another process wrote its offsets") as refused:
         check(bench, wrote=900, former=300)
-    assert refused.value.cause == '{"table":"a"} holds {"n":320}: that lies before {"n":900}'
+    assert refused.value.cause == '{"table":"a"} is at {"n":320}: it is lower than {"n":900}'
     assert "seamark offsets history sim/orders" in refused.value.hint
 
 
@@ -117,7 +117,7 @@ def test_a_position_stored_before_any_task_ran_is_somebody_elses():
     bench = Bench(tasks=(), writes=(*WRITTEN, OffsetWrite({"n": 900}, 5_400)))
     with pytest.raises(RefusedError) as refused:
         check(bench, wrote=300, former=900)
-    assert "no task of it ran yet" in refused.value.cause
+    assert "before a task was running" in refused.value.cause
 
 
 def test_a_task_whose_status_comes_late_is_believed():
@@ -143,14 +143,14 @@ def test_the_former_position_sooner_than_a_task_stores_anything_is_a_zombies(new
         return
     with pytest.raises(RefusedError) as refused:
         check(bench, wrote=300, former=900, flush_seconds=60.0)
-    assert "where it stood before the move" in refused.value.cause
+    assert "it is the offset from before the move" in refused.value.cause
 
 
 def test_a_group_that_keeps_the_newest_alone_is_compared_too():
     assert check(Bench(writes=[OffsetWrite({"n": 310})]), wrote=300, former=900) == "a, row 310"
     with pytest.raises(RefusedError):
         check(Bench(writes=[OffsetWrite({"n": 200})]), wrote=300, former=900)
-    assert check(Bench(), wrote=300).startswith("no new position")
+    assert check(Bench(), wrote=300).startswith("no new offset")
 
 
 def test_what_was_forgotten_begins_anew():
@@ -172,7 +172,7 @@ def test_several_partitions_are_counted():
 
 def test_a_task_that_fails_again_and_a_store_that_nobody_can_read_are_told():
     bench = Bench(tasks=(Task(0, State.FAILED, trace="Boom: no such table"),), writes=WRITTEN)
-    assert check(bench, wrote=300) == "no new position: task 0: Boom: no such table"
+    assert check(bench, wrote=300) == "no new offset: task 0: Boom: no such table"
     bench = Bench(writes=WRITTEN)
     bench.failing = UnreachableError("the brokers can't be reached")
-    assert check(bench, wrote=300) == "nobody can tell: the brokers can't be reached"
+    assert check(bench, wrote=300) == "unknown: the brokers can't be reached"

@@ -118,4 +118,4 @@ def test_what_is_there_again_is_left_alone(place):
         place.scan.put(key, value)
     undo = place.fleet.undo(result)
     assert undo.is_empty
-    assert "offsets/game/gone stands there already and is left alone" in undo.plan.notes
+    assert "offsets/game/gone is already in its previous state and is not changed" in undo.plan.notes

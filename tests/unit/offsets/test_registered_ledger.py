@@ -118,7 +118,7 @@ def test_offsets_are_moved_forgotten_and_each_is_undone(fleet, ledger):
     assert moved.is_done
     assert list_places(ledger) == [(0, 4), (1, 4)]
     assert fleet.apply(fleet.undo(moved)).is_done
-    forgotten = fleet.apply(fleet.offsets.forget(OWNER))
+    forgotten = fleet.apply(fleet.offsets.reset(OWNER))
     assert list_places(ledger) == []
     assert fleet.apply(fleet.undo(forgotten)).is_done
     assert list_places(ledger) == [(0, 8), (1, 8)]
@@ -127,7 +127,7 @@ def test_offsets_are_moved_forgotten_and_each_is_undone(fleet, ledger):
 def test_offsets_are_forgotten_where_the_ledger_itself_stays(fleet, ledger, monkeypatch):
     """As in a Delta table, which knows its pipeline with and without offsets."""
     monkeypatch.setattr(ShelfStore, "find", lambda store, owner: store._shelf.get(owner))
-    forgotten = fleet.apply(fleet.offsets.forget(OWNER))
+    forgotten = fleet.apply(fleet.offsets.reset(OWNER))
     assert forgotten.is_done
     assert list_places(ledger) == []
     assert fleet.apply(fleet.undo(forgotten)).is_done
@@ -135,7 +135,7 @@ def test_offsets_are_forgotten_where_the_ledger_itself_stays(fleet, ledger, monk
 
 
 def test_owner_that_was_removed_begins_again_in_the_only_store(fleet, shelf, ledger):
-    forgotten = fleet.apply(fleet.offsets.forget(OWNER))
+    forgotten = fleet.apply(fleet.offsets.reset(OWNER))
     del shelf[OWNER]
     assert fleet.apply(fleet.undo(forgotten)).is_done
     assert list_places(shelf[OWNER]) == [(0, 8), (1, 8)]
@@ -155,7 +155,7 @@ def test_store_that_is_away_is_no_store_without_the_owner(fleet, ledger):
     kafka = fleet.copies.endpoints.target.kafka
     assert list(list_ledgers(kafka).failures) == ["shelf low"]
     # The other shelf has it.
-    assert fleet.offsets.of(OWNER).offsets
+    assert fleet.offsets.get(OWNER).offsets
     SHELVES["top"].clear()
     (failure,) = kafka.read_committed({OWNER: None}).failures.values()
     assert "low: the shelf has fallen" in failure.cause
@@ -186,7 +186,7 @@ def test_stores_of_two_technologies_are_never_one(fleet, shelf, ledger):
 
 def test_owner_that_no_store_knows_is_not_found(fleet):
     with pytest.raises(NotFoundError):
-        fleet.offsets.of("pipeline/nobody")
+        fleet.offsets.get("pipeline/nobody")
 
 
 def test_technology_without_tables_is_no_target(fleet, tmp_path):

@@ -94,17 +94,17 @@ def here(tmp_path, monkeypatch):
         ("fs", {"shift": -30}, {"position": 70}),
         ("lake", {"to": 3}, {"kafka_offset": 3}),
         ("lake", {"shift": -5}, {"kafka_offset": 3}),
-        ("lake", {"shift": -50, "partitions": ["t:0"]}, {"kafka_offset": 0}),
-        ("lake", {"to": "beginning"}, None),
+        ("lake", {"shift": -50, "topics": ["t:0"]}, {"kafka_offset": 0}),
+        ("lake", None, None),
     ],
 )
 def test_it_is_moved_and_put_back(here, name, where, after):
     before = here.held(name)
-    planned = here.fleet.offsets.move(name, **where)
+    planned = here.fleet.offsets.reset(name) if where is None else here.fleet.offsets.move(name, **where)
     said = " ".join(planned.plan.notes)
     assert "two workers must agree" in said
-    assert "not to the byte" in said
-    assert "locks keep out nobody who works elsewhere" in said
+    assert "not as bytes" in said
+    assert "locks don't exclude processes on other machines" in said
     result = here.apply(planned)
     assert here.held(name) == ([] if after is None else [after])
     assert here.game.states[name] == "RUNNING"
@@ -119,7 +119,7 @@ def test_an_import_and_a_copy(here, tmp_path):
     assert here.held("fs2") == [{"position": 100}]
     file = tmp_path / "offsets.json"
     file.write_text(json.dumps({"lake": [{"partition": SPOT, "offset": {"kafka_offset": 2}}]}))
-    here.apply(here.fleet.offsets.restore(file))
+    here.apply(here.fleet.offsets.import_file(file))
     assert here.held("lake") == [{"kafka_offset": 2}]
 
 
@@ -127,21 +127,21 @@ def test_an_import_and_a_copy(here, tmp_path):
     "where", [{"to": "earliest"}, {"to": "latest"}, {"back": "1h"}, {"to": "2026-01-01T00:00:00Z"}]
 )
 def test_what_only_brokers_know_says_so(here, where):
-    with pytest.raises(UnsupportedError, match="does not tell where the brokers are"):
+    with pytest.raises(UnsupportedError, match=r"the context has no kafka\.bootstrap\.servers"):
         here.fleet.offsets.move("lake", **where)
     with pytest.raises(MissingSettingError):
         here.fleet.offsets.move("group/g", to=1)
 
 
 def test_a_moment_needs_the_stores(here):
-    with pytest.raises(UnsupportedError, match="not known through REST alone"):
-        here.fleet.offsets.back_to("2026-01-01", ["fs"])
+    with pytest.raises(UnsupportedError, match="unknown through REST"):
+        here.fleet.offsets.restore("2026-01-01", ["fs"])
 
 
 def test_workers_that_differ_on_a_stopped_connector_are_refused_and_nothing_is_called_done(here):
     here.game.states["fs"] = "STOPPED"
     here.game.hold("fs", FILE, {"position": 90}, URLS[1])
-    with pytest.raises(RefusedError, match="two workers say different things"):
+    with pytest.raises(RefusedError, match="two workers returned different offsets"):
         here.fleet.offsets.move("fs", to=40)
     # While it runs, one of them is only later than the other.
     here.game.states["fs"] = "RUNNING"
@@ -169,13 +169,13 @@ def test_one_worker_alone_is_told(tmp_path):
     alone = Here(tmp_path, urls=URLS[:1])
     with alone.fleet:
         planned = alone.fleet.offsets.move("fs", to=40)
-        assert "the context names one worker" in " ".join(planned.plan.notes)
+        assert "the context has one worker URL" in " ".join(planned.plan.notes)
         alone.apply(planned)
 
 
 def test_a_partition_without_an_offset_is_a_doubt(here):
     here.game.hold("fs", FILE, None)
-    with pytest.raises(RefusedError, match="nobody can tell which record"):
+    with pytest.raises(RefusedError, match="can't determine which record"):
         here.fleet.offsets.move("fs", to={"position": 4}, partitions=[json.dumps(FILE)])
 
 
@@ -185,9 +185,9 @@ def test_the_ids_in_an_export_are_not_asked_of_brokers_that_are_not_there(here, 
     export = OffsetExport("2026-11-01T00:00:00Z", {"context": "dev"}, (owner,), topics={"t": "id-1"})
     write_export(export, tmp_path / "old.json")
     if way == "import":
-        planned = here.fleet.offsets.restore(tmp_path / "old.json", wait_seconds=0)
+        planned = here.fleet.offsets.import_file(tmp_path / "old.json", wait_seconds=0)
     else:
         planned = here.fleet.offsets.move("lake", source=tmp_path / "old.json", wait_seconds=0)
-    assert any("the context does not tell where the brokers are" in note for note in planned.plan.notes)
+    assert any("the context has no kafka.bootstrap.servers" in note for note in planned.plan.notes)
     here.apply(planned)
     assert here.held("lake") == [{"kafka_offset": 3}]

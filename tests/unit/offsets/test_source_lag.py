@@ -60,7 +60,7 @@ def test_a_shared_topic_is_read_once_and_sinks_are_left_out():
         ("game/a", None, Certainty.UNKNOWN),
         ("game/b", None, Certainty.UNKNOWN),
     ]
-    assert "names no database" in reading.items[0].reason
+    assert "has no database" in reading.items[0].reason
 
 
 def test_a_topic_of_its_own_is_read_for_itself():

@@ -67,8 +67,8 @@ def test_the_spelling_that_connect_writes_beats_a_newer_one_with_spaces():
     (stored,) = reading.offsets
     assert (stored.offset, stored.is_certain) == ({"position": 8}, True)
     assert [found.key for found in stored.others] == [SPACED]
-    assert kinds(reading) == [OffsetAnomaly.NEVER_READ, OffsetAnomaly.VARIANTS]
-    (variants,) = [found for found in reading.findings if found.anomaly is OffsetAnomaly.VARIANTS]
+    assert kinds(reading) == [OffsetAnomaly.DUPLICATE_ENCODING, OffsetAnomaly.UNREADABLE_KEY]
+    (variants,) = [found for found in reading.findings if found.anomaly is OffsetAnomaly.DUPLICATE_ENCODING]
     assert {found.key for found in variants.evidence} == {COMPACT, SPACED}
     assert "only one of them" in variants.message
 
@@ -80,8 +80,8 @@ def test_two_orders_of_fields_leave_it_open_which_one_a_task_finds():
     (stored,) = reading.offsets
     assert (stored.offset, stored.is_certain) == ({"recordCount": 3}, False)
     assert stored.evidence.key == second
-    assert kinds(reading) == [OffsetAnomaly.VARIANTS]
-    assert "only its plugin knows" in reading.findings[0].message
+    assert kinds(reading) == [OffsetAnomaly.DUPLICATE_ENCODING]
+    assert "depends on its plugin" in reading.findings[0].message
 
 
 def test_two_orders_that_say_the_same_are_certain():
@@ -92,7 +92,7 @@ def test_two_orders_that_say_the_same_are_certain():
 
 def test_a_spelling_that_stands_alone_and_that_no_task_finds_is_named():
     reading = read(FakeScan().put(SPACED, {"position": 4}))
-    assert kinds(reading) == [OffsetAnomaly.NEVER_READ]
+    assert kinds(reading) == [OffsetAnomaly.UNREADABLE_KEY]
     assert reading.offsets[0].offset == {"position": 4}
 
 
@@ -113,9 +113,9 @@ def test_a_stray_beside_the_home_is_named_and_nothing_is_certain():
     (stored,) = reading.offsets
     assert (stored.offset, stored.is_certain) == ({"position": 6}, False)
     (finding,) = reading.findings
-    assert finding.anomaly is OffsetAnomaly.STRAY
+    assert finding.anomaly is OffsetAnomaly.MISPLACED
     assert finding.evidence[0].partition == stray
-    assert f"lies on partition {stray}" in finding.message
+    assert f"is on partition {stray}" in finding.message
 
 
 def test_a_newer_stray_does_not_hide_what_lies_at_home():
@@ -128,7 +128,7 @@ def test_a_newer_stray_does_not_hide_what_lies_at_home():
 def test_a_stray_that_stands_alone_is_what_a_task_finds_and_is_named():
     reading = read(FakeScan().put(COMPACT, {"position": 4}, partition=other_partition(COMPACT)))
     assert (reading.offsets[0].offset, reading.offsets[0].is_certain) == ({"position": 4}, True)
-    assert kinds(reading) == [OffsetAnomaly.STRAY]
+    assert kinds(reading) == [OffsetAnomaly.MISPLACED]
 
 
 def test_with_a_partitioner_of_its_own_nothing_is_a_stray():
@@ -142,7 +142,7 @@ def test_a_tombstone_on_a_wrong_partition_masks():
     reading = read(FakeScan().put(COMPACT, {"position": 6}).put(COMPACT, None, partition=stray))
     (stored,) = reading.offsets
     assert (stored.offset, stored.is_certain) == ({"position": 6}, False)
-    assert kinds(reading) == [OffsetAnomaly.MASKED, OffsetAnomaly.STRAY]
+    assert kinds(reading) == [OffsetAnomaly.HIDDEN_BY_TOMBSTONE, OffsetAnomaly.MISPLACED]
 
 
 def test_a_tombstone_under_another_spelling_masks():
@@ -151,7 +151,7 @@ def test_a_tombstone_under_another_spelling_masks():
     reading = read(FakeScan().put(task, {"position": 11}).put(rest, None))
     (stored,) = reading.offsets
     assert (stored.offset, stored.is_certain) == ({"position": 11}, False)
-    assert kinds(reading) == [OffsetAnomaly.MASKED, OffsetAnomaly.VARIANTS]
+    assert kinds(reading) == [OffsetAnomaly.DUPLICATE_ENCODING, OffsetAnomaly.HIDDEN_BY_TOMBSTONE]
 
 
 def test_more_partitions_make_strays():
@@ -161,7 +161,7 @@ def test_more_partitions_make_strays():
         scan.put(("c", {"n": number}), {"v": 1})
     assert read(scan).findings == ()
     scan.partitions = 5
-    assert set(kinds(read(scan))) == {OffsetAnomaly.STRAY}
+    assert set(kinds(read(scan))) == {OffsetAnomaly.MISPLACED}
 
 
 def test_an_open_transaction_is_named():

@@ -57,23 +57,26 @@ def test_table_of_a_lake_is_made_and_grows():
 @pytest.mark.parametrize(
     ("changes", "difference"),
     [
-        ({"columns": (LandColumn("id", "string"), LAKE.columns[1])}, "its id is bigint, and the landing has string"),
-        ({"columns": (LandColumn("id", "int"), LAKE.columns[1])}, "its id is bigint, and the landing has int"),
-        ({"date_from": ""}, "it is parted by event_date, and the landing has no to.date"),
+        (
+            {"columns": (LandColumn("id", "string"), LAKE.columns[1])},
+            "column id is bigint, and the pipeline has string",
+        ),
+        ({"columns": (LandColumn("id", "int"), LAKE.columns[1])}, "column id is bigint, and the pipeline has int"),
+        ({"date_from": ""}, "it is partitioned by event_date, and the pipeline has no to.date"),
     ],
 )
 def test_table_of_a_lake_with_other_types_or_parts_is_refused(changes, difference):
     parted = replace(LAKE, date_from="at")
-    with pytest.raises(RefusedError, match=re.escape(f"is not as orders would make it: {difference}")) as error:
+    with pytest.raises(RefusedError, match=re.escape(f"does not match pipeline orders: {difference}")) as error:
         build_lake_statements(replace(parted, **changes), build_lake_layout(parted))
-    assert "put back in the file what the table has, or land in a new table" in error.value.hint
+    assert "restore the settings that match the table in the spec file, or use a new table" in error.value.hint
 
 
 def test_every_difference_of_a_lakes_table_is_told():
     found = TableLayout({"id": "bigint", "at": "timestamp_ntz", "day": "date"}, ("day",))
     with pytest.raises(
-        RefusedError, match=r"its at is timestamp_ntz, .* timestamp; it is parted by day, .* no to\.date"
+        RefusedError, match=r"column at is timestamp_ntz, .* timestamp; it is partitioned by day, .* no to\.date"
     ):
         build_lake_statements(LAKE, found)
-    with pytest.raises(RefusedError, match=r"it is not parted by event_date, and the landing has a to\.date"):
+    with pytest.raises(RefusedError, match=r"it is not partitioned, and the pipeline has a to\.date"):
         build_lake_statements(replace(LAKE, date_from="at"), build_lake_layout(LAKE))

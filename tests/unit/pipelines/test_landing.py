@@ -45,7 +45,7 @@ def test_source_of_a_column(source, place, path):
     "source", ["value", "value.", "value.a..b", "headers.x", "kafka", "kafka.key", "kafka.offset.x"]
 )
 def test_source_that_no_record_has_is_refused(source):
-    with pytest.raises(UsageError, match="can't come from"):
+    with pytest.raises(UsageError, match="invalid source"):
         LandColumn("id", "bigint", source)
 
 
@@ -81,13 +81,13 @@ def test_spellings_of_a_type_are_one(given, kind):
 
 @pytest.mark.parametrize("kind", ["", "int; DROP TABLE x", "int) --", "Int", "int'", "numeric(a)"])
 def test_type_that_would_run_as_sql_is_refused(kind):
-    with pytest.raises(UsageError, match="can't be of type"):
+    with pytest.raises(UsageError, match="invalid type"):
         LandColumn("id", kind)
 
 
 @pytest.mark.parametrize("name", ["", "x" * 64, "a\0b", "seamark_offset"])
 def test_names_that_can_not_be_are_refused(name):
-    with pytest.raises(UsageError, match="can't be named"):
+    with pytest.raises(UsageError, match="invalid column name"):
         LandColumn(name, "int")
 
 
@@ -106,12 +106,12 @@ def test_landing_survives_json():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"name": "a b"}, "can't be named"),
-        ({"columns": ()}, "needs columns"),
-        ({"columns": ORDERS.columns * 2}, "needs columns"),
-        ({"mode": Mode.UPSERT}, "has no key"),
-        ({"key": ("id",)}, "only appends"),
-        ({"mode": Mode.UPSERT, "key": ("nr",)}, "no column nr"),
+        ({"name": "a b"}, "invalid pipeline name"),
+        ({"columns": ()}, "columns must have at least one column"),
+        ({"columns": ORDERS.columns * 2}, "columns must have at least one column"),
+        ({"mode": Mode.UPSERT}, "requires to.key"),
+        ({"key": ("id",)}, "can't be used with mode: append"),
+        ({"mode": Mode.UPSERT, "key": ("nr",)}, "nr, which is not a column"),
     ],
 )
 def test_contradictions_are_refused(change, words):
@@ -132,15 +132,15 @@ LAKE = replace(ORDERS, table="raw/orders", store="delta", date_from="at")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"mode": Mode.UPSERT, "key": ("id",)}, "can't be upsert in a lake"),
-        ({"dead_letters": DeadLetters("bad")}, "dead_letter.table, which belongs to a database"),
-        ({"table": "../orders"}, "a lake's table can't be"),
-        ({"table": "/orders"}, "a lake's table can't be"),
-        ({"date_from": "id"}, "names no column of moments: id"),
-        ({"date_from": "when"}, "names no column of moments: when"),
-        ({"columns": (*ORDERS.columns, LandColumn("event_date", "date"))}, "which to.date makes itself"),
-        ({"columns": (*ORDERS.columns, LandColumn("host", "inet"))}, "can't be of type inet"),
-        ({"store": "postgresql"}, "which belongs to a lake's table"),
+        ({"mode": Mode.UPSERT, "key": ("id",)}, "mode: upsert is not supported in a lake"),
+        ({"dead_letters": DeadLetters("bad")}, "dead_letter.table is not supported in a lake"),
+        ({"table": "../orders"}, "invalid table name"),
+        ({"table": "/orders"}, "invalid table name"),
+        ({"date_from": "id"}, "invalid value id for to.date"),
+        ({"date_from": "when"}, "invalid value when for to.date"),
+        ({"columns": (*ORDERS.columns, LandColumn("event_date", "date"))}, "to.date creates it"),
+        ({"columns": (*ORDERS.columns, LandColumn("host", "inet"))}, "invalid type inet"),
+        ({"store": "postgresql"}, "to.date is supported only in a lake"),
     ],
 )
 def test_what_a_lake_can_not_have_is_refused(change, words):
@@ -171,5 +171,5 @@ def test_types_of_a_lake(given, kind):
 
 @pytest.mark.parametrize("given", ["numeric", "numeric(39)", "numeric(3, 4)", "bytea", "int[]"])
 def test_types_that_delta_has_not_are_refused(given):
-    with pytest.raises(UsageError, match="can't be of type"):
+    with pytest.raises(UsageError, match="invalid type"):
         find_lake_type(LandColumn("x", given))

@@ -1,4 +1,4 @@
-"""Landings as files declare them, what a run would do, and the ledger in a group's place."""
+"""Pipelines as files declare them, what a run would do, and the ledger in a group's place."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from seamark.errors import (
     UsageError,
 )
 from seamark.kafka.groups import Committed, GroupOffsets
-from seamark.kafka.model import LogOffsets, TopicStatus
+from seamark.kafka.model import LogOffsets, OffsetSpec, TopicStatus
 from seamark.offsets.stores.ledger import LedgerBrokers, LedgerOffsets, open_ledger
 from seamark.pipelines.actions import build_body, read_body
 from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters, DesiredLanding, TargetRef, build_declared
-from seamark.pipelines.service import Landings, list_table_files
+from seamark.pipelines.service import Pipelines, list_table_files
+from seamark.pipelines.spark_topic import LandTopic
 from seamark.pipelines.status import LandPlan, LandState, build_standings
 from seamark.pipelines.views import build_landing_view, build_landings_view
 from seamark.report.data import OutputFormat
@@ -58,6 +59,23 @@ DESIRED = DesiredLanding(
 )
 
 
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [(OffsetSpec.EARLIEST, "at the first record of the new topic"), (OffsetSpec.LATEST, "at the end of the new topic")],
+)
+def test_hint_for_a_recreated_topic_names_where_the_next_run_starts(start, words):
+    brokers = FakeBrokers()
+    brokers.add_topic("orders", records=5)
+    topic = LandTopic(build_declared(CONTEXT, DESIRED).landing, brokers)
+    topic.read_firsts({}, start=start)
+    assert topic.count_partitions() == 1
+    brokers.add_topic("orders", records=3)
+    with pytest.raises(RefusedError, match="topic orders was recreated while pipeline/orders ran") as error:
+        topic.count_partitions()
+    assert "seamark pipelines run orders" in error.value.hint
+    assert words in error.value.hint
+
+
 def test_words_of_a_file_become_a_landing():
     declared = build_declared(CONTEXT, replace(DESIRED, mode="upsert", key=("id",), start="latest", every=10.0))
     assert (declared.landing.mode, declared.landing.owner, declared.start) == ("upsert", "pipeline/orders", "latest")
@@ -75,15 +93,15 @@ def test_landing_in_a_lake_has_no_dsn_and_delta_for_a_store():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"target": TargetRef("database", "store")}, "the context dev has no database store"),
-        ({"target": TargetRef("lake", "sea")}, "the context dev has no lake sea"),
-        ({"date": "id"}, "has to.date, which belongs to a lake's table"),
-        ({"mode": "replace"}, "mode can't be 'replace'"),
-        ({"format": "avro"}, "format can't be 'avro'"),
+        ({"target": TargetRef("database", "store")}, "context dev has no database store"),
+        ({"target": TargetRef("lake", "sea")}, "context dev has no lake sea"),
+        ({"date": "id"}, "to.date is supported only in a lake"),
+        ({"mode": "replace"}, "invalid value 'replace' for mode"),
+        ({"format": "avro"}, "invalid value 'avro' for format"),
         ({"dead_letters": DesiredDeadLetters(max="some")}, "invalid value 'some' for on_error.dead_letter.max"),
-        ({"start": "stable"}, "start can't be 'stable'"),
-        ({"columns": (DesiredColumn("id", "int; DROP TABLE x"),)}, "can't be of type"),
-        ({"mode": "upsert"}, "has no key"),
+        ({"start": "stable"}, "invalid value 'stable' for"),
+        ({"columns": (DesiredColumn("id", "int; DROP TABLE x"),)}, "invalid type"),
+        ({"mode": "upsert"}, "requires to.key"),
     ],
 )
 def test_word_that_means_nothing_is_refused_with_its_place(change, words):
@@ -115,8 +133,8 @@ def test_state_is_told_by_ledger_and_brokers(landed, state, behind):
 
 
 def test_landing_with_lost_records_is_not_run():
-    landings = Landings(CONTEXT, kafka=lambda: pytest.fail("nobody is asked"), load=lambda paths, allow_python: ())
-    with pytest.raises(RefusedError, match="were deleted before orders has landed them") as error:
+    landings = Pipelines(CONTEXT, kafka=lambda: pytest.fail("nobody is asked"), load=lambda paths, allow_python: ())
+    with pytest.raises(RefusedError, match="were deleted before pipeline orders processed them") as error:
         landings.run(build_plan({0: 4, 1: 30}))
     assert error.value.cause == "partition 0: 6"
     assert error.value.hint.endswith("seamark offsets move pipeline/orders --to earliest")
@@ -125,11 +143,11 @@ def test_landing_with_lost_records_is_not_run():
 def test_plan_shows_statements_and_places():
     plan = build_plan({0: 20}, statements=("CREATE TABLE orders (id bigint)",))
     text = render_view(build_landing_view(plan), OutputFormat.TABLE)
-    assert "Landing orders  orders → shop, orders (append)" in text
+    assert "Pipeline orders  orders → shop, orders (append)" in text
     assert "+ CREATE TABLE orders (id bigint)" in text
-    assert "partition 0: landed to 20; 10 to 50 are there, 30 to land" in text
-    assert "partition 1: begins at earliest" in text
-    assert "next: seamark land run orders" in text
+    assert "partition 0: at offset 20; offsets 10 to 50, lag 30" in text
+    assert "partition 1: starts at earliest" in text
+    assert "next: seamark pipelines run orders" in text
     listed = render_view(build_landings_view([plan], {}), OutputFormat.TABLE)
     assert "behind" in listed
 
@@ -165,7 +183,7 @@ def open_routing(*entries):
 
     def find(owner, *, may_begin=False):
         if owner != "pipeline/orders":
-            raise NotFoundError(f"no ledger knows {owner}")
+            raise NotFoundError(f"no ledger has offsets of {owner}")
         return ledger
 
     return LedgerBrokers(brokers, LedgerOffsets(find, read_topics=brokers.read_topics)), brokers, ledger
@@ -221,7 +239,7 @@ def test_database_that_is_away_is_told(monkeypatch):
 
     monkeypatch.setattr("seamark.tables.postgres.writer.LandingDatabase.read_if_any", refuse)
     monkeypatch.setattr("seamark.tables.delta.technology.DeltaStore.find", lambda self, owner: None)
-    with pytest.raises(UnreachableError, match="can't be told where pipeline/orders stands") as error:
+    with pytest.raises(UnreachableError, match="can't read the offsets of pipeline/orders") as error:
         open_ledger(CONTEXT, "pipeline/orders")
     assert "shop: database shop does not answer" in error.value.cause
 
@@ -232,7 +250,7 @@ def test_ledger_is_looked_for_in_lakes_too(monkeypatch):
     monkeypatch.setattr("seamark.tables.delta.technology.DeltaStore.find", lambda self, owner: ledger)
     assert open_ledger(CONTEXT, "pipeline/orders") is ledger
     monkeypatch.setattr("seamark.tables.delta.technology.DeltaStore.find", lambda self, owner: None)
-    with pytest.raises(NotFoundError, match="no ledger knows pipeline/orders") as error:
+    with pytest.raises(NotFoundError, match="no ledger has offsets of pipeline/orders") as error:
         open_ledger(CONTEXT, "pipeline/orders", may_begin=True)
     assert error.value.cause.endswith("shop, lake")
 
@@ -242,7 +260,7 @@ def test_offsets_in_two_stores_are_refused(monkeypatch):
     monkeypatch.setattr("seamark.tables.postgres.writer.LandingDatabase.read", lambda self: {ENTRY.key: ENTRY})
     monkeypatch.setattr("seamark.tables.postgres.writer.LandingDatabase.read_place", lambda self: "shop since noon")
     monkeypatch.setattr("seamark.tables.delta.technology.DeltaStore.find", lambda self, owner: Ledger(ENTRY))
-    with pytest.raises(RefusedError, match="pipeline/orders has offsets in several places: shop, lake"):
+    with pytest.raises(RefusedError, match="pipeline/orders has offsets in several stores: shop, lake"):
         open_ledger(CONTEXT, "pipeline/orders")
     # A lake that was only told of the landing holds none of its offsets.
     monkeypatch.setattr("seamark.tables.delta.technology.DeltaStore.find", lambda self, owner: Ledger())
@@ -253,7 +271,7 @@ def test_offsets_in_two_stores_are_refused(monkeypatch):
 
 
 def test_files_of_a_database_are_its_own_affair():
-    with pytest.raises(UsageError, match="which has no files"):
+    with pytest.raises(UsageError, match="can't be compacted"):
         list_table_files(build_declared(CONTEXT, DESIRED))
 
 
@@ -280,7 +298,7 @@ def show(planned):
 
 
 def list_registered(fleet):
-    return {one.landing.name: one.landing.table for one in fleet.landings.declared()}
+    return {one.landing.name: one.landing.table for one in fleet.pipelines.declared()}
 
 
 def test_plan_checks_pipelines(fleet):
@@ -309,11 +327,11 @@ def test_pipeline_is_registered_changed_and_forgotten_and_each_is_undone(fleet):
         ("table", "orders", "archive"),
     ]
     second = fleet.apply(planned)
-    (declared,) = fleet.landings.declared(names=["orders"])
+    (declared,) = fleet.pipelines.declared(names=["orders"])
     assert (declared.landing.table, declared.every_seconds) == ("archive", 10.0)
     assert str(declared.place) == "pipeline/orders in the journal"
     gone = fleet.plan(spec())
-    assert show(gone) == [("-", "pipeline/orders", "forget: its table and its offsets stay")]
+    assert show(gone) == [("-", "pipeline/orders", "unregister; its table and its offsets are kept")]
     third = fleet.apply(gone)
     assert list_registered(fleet) == {}
     for change, left in ((third, {"orders": "archive"}), (second, {"orders": "orders"}), (first, {})):
@@ -324,7 +342,7 @@ def test_pipeline_is_registered_changed_and_forgotten_and_each_is_undone(fleet):
 def test_undo_is_refused_where_it_was_registered_anew_since(fleet):
     first = fleet.apply(fleet.plan(spec(DESIRED)))
     fleet.apply(fleet.plan(spec(replace(DESIRED, table="archive"))))
-    with pytest.raises(RefusedError, match="the world has moved"):
+    with pytest.raises(RefusedError, match="the plan is out of date"):
         fleet.apply(fleet.undo(first))
     assert list_registered(fleet) == {"orders": "archive"}
 
@@ -332,14 +350,14 @@ def test_undo_is_refused_where_it_was_registered_anew_since(fleet):
 def test_saved_plan_is_stale_where_it_was_registered_anew_since(fleet):
     saved = fleet.plan(spec(DESIRED)).plan
     fleet.apply(fleet.plan(spec(replace(DESIRED, table="archive"))))
-    with pytest.raises(StalePlanError, match="the world has moved"):
+    with pytest.raises(StalePlanError, match="the plan is out of date"):
         fleet.review(register(fleet, saved))
 
 
 def test_pipeline_of_another_spec_is_not_taken_by_chance(fleet):
     fleet.apply(fleet.plan(spec(DESIRED)))
     other = spec(replace(DESIRED, table="archive"), id_="warehouse")
-    with pytest.raises(RefusedError, match="another spec has 1 of these pipelines") as error:
+    with pytest.raises(RefusedError, match="another spec manages 1 of these pipelines") as error:
         fleet.plan(other)
     assert error.value.cause == "orders: spec shop"
     # The same in both is nobody's loss.
@@ -354,7 +372,7 @@ def test_plan_by_names_leaves_pipelines_alone(fleet):
     made = DesiredConnector("a", SOURCE_CONFIG, FileLocation("pipelines.yaml", 1))
     planned = fleet.plan(spec(DESIRED, connectors=(made,)), names=["a"])
     assert [subject for _, subject, _ in show(planned)] == ["connector/game/a"]
-    assert "pipelines are left out of a plan by names: orders" in planned.plan.notes
+    assert "pipelines are not part of a plan by names: orders" in planned.plan.notes
     both = fleet.apply(fleet.plan(spec(DESIRED, connectors=(made,))))
     assert both.is_done
     # A name chooses connectors, and never a pipeline.
@@ -365,7 +383,7 @@ def test_plan_by_names_leaves_pipelines_alone(fleet):
 
 def test_what_is_not_registered_is_named(fleet):
     with pytest.raises(NotFoundError, match="the journal has no pipeline orders") as error:
-        fleet.landings.declared(names=["orders"])
-    assert error.value.cause == "there are none"
-    with pytest.raises(JournalError, match="can't read the pipeline orders"):
+        fleet.pipelines.declared(names=["orders"])
+    assert error.value.cause == "no pipeline was found"
+    with pytest.raises(JournalError, match="can't read pipeline orders"):
         read_body("orders", {**build_body(DESIRED), "of a later version": 1})

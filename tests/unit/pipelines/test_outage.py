@@ -21,7 +21,7 @@ class Clock:
         (UnreachableError("the database does not answer"), True),
         (DeadlineError("too late"), True),
         (RejectedError("no such column"), False),
-        (FencedError("another run has taken it"), False),
+        (FencedError("another run has claimed it"), False),
         (RuntimeError("…PythonException: seamark.errors.UnreachableError: the database broke off\n at …"), True),
         (RuntimeError("seamark.errors.RejectedError: a record can't be a row"), False),
         (RuntimeError("Caused by: org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms"), True),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from seamark.report.table import render_sparkline
 from seamark.report.words import (
+    parse_number,
     render_ago,
     render_bytes,
     render_count,
@@ -19,15 +20,33 @@ from seamark.report.words import (
 
 
 def test_numbers_are_grouped():
-    assert render_number(8412003) == "8 412 003"
-    assert render_number(-14551) == "-14 551"
+    assert render_number(8412003) == "8,412,003"
+    assert render_number(-14551) == "-14,551"
     assert render_number(999) == "999"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("0", 0), ("1234", 1234), ("1,234", 1234), (" -10,000 ", -10000), ("+5", 5), ("007", 7)]
+)
+def test_numbers_are_parsed_with_and_without_commas(text, number):
+    assert parse_number(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "x", "1,2", "1,2345", ",123", "1,234,", "12 345", "1_0", "1.5", "\u0661", "--1"])
+def test_other_texts_are_no_numbers(text):
+    with pytest.raises(ValueError, match="is not a whole number"):
+        parse_number(text)
+
+
+@given(st.integers())
+def test_a_printed_number_can_be_parsed(number):
+    assert parse_number(render_number(number)) == number
 
 
 def test_counts_have_their_noun():
     assert render_count(1, "task") == "1 task"
     assert render_count(0, "task") == "0 tasks"
-    assert render_count(2, "check fine", "checks fine") == "2 checks fine"
+    assert render_count(2, "check OK", "checks OK") == "2 checks OK"
 
 
 @pytest.mark.parametrize(

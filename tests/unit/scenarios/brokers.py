@@ -15,7 +15,7 @@ def add_topic_and_group(env):
 @scenario()
 def topics_create(env):
     """Create a topic, and undo it."""
-    env.change("topics", "create", "n", "--partitions", "3", "--replication", "1", "--config", "retention.ms=5")
+    env.change("topics", "create", "n", "--partitions", "3", "--replication-factor", "1", "--config", "retention.ms=5")
 
 
 @scenario()
@@ -31,7 +31,7 @@ def topics_create_undo_with_records(env):
 def topics_alter(env):
     """Set and unset configs of a topic."""
     env.brokers.add_topic("t", configs={"retention.ms": "1", "segment.ms": "9"})
-    env.change("topics", "alter", "t", "--set", "retention.ms=2", "--unset", "segment.ms")
+    env.change("topics", "update", "t", "--config", "retention.ms=2", "--unset", "segment.ms")
 
 
 @scenario()
@@ -39,7 +39,7 @@ def topics_grow(env):
     """Add partitions to a topic that a sink and a group read."""
     add_topic_and_group(env)
     env.game.add("reader", SINK_CONFIG)
-    env.change("topics", "grow", "t", "--to", "4")
+    env.change("topics", "add-partitions", "t", "--total", "4")
 
 
 @scenario()
@@ -62,7 +62,7 @@ def topics_alter_rejected(env):
     """The brokers reject a config."""
     add_topic_and_group(env)
     env.brokers.failing["alter_topic_config", "t"] = RejectedError("the brokers answer INVALID_CONFIG")
-    env.change("topics", "alter", "t", "--set", "retention.ms=x")
+    env.change("topics", "update", "t", "--config", "retention.ms=x")
 
 
 @scenario()
@@ -80,8 +80,8 @@ def groups_move_from(env):
     add_topic_and_group(env)
     env.brokers.add_group("h", {("t", 0): 7})
     env.write("saved.csv", env.execute(["groups", "show", "g", "-o", "csv"]).out)
-    env.change("groups", "move", "g", "--from", "h", undo=False)
-    env.change("groups", "move", "g", "--from", "saved.csv")
+    env.change("groups", "move", "g", "--from-group", "h", undo=False)
+    env.change("groups", "move", "g", "--from-file", "saved.csv")
 
 
 @scenario()

@@ -43,7 +43,7 @@ def connectors_create_stopped(env):
     """Create a stopped connector whose name has stored offsets."""
     env.scan.put(("new", {"filename": "/in"}), {"position": 7})
     file = env.write("new.json", SOURCE_CONFIG)
-    env.change("connectors", "create", "-f", file, "--name", "new", "--state", "stopped")
+    env.change("connectors", "create", "-f", file, "--name", "new", "--initial-state", "stopped")
 
 
 @scenario()
@@ -61,14 +61,14 @@ def connectors_create_with_secret(env):
 def connectors_change(env):
     """Set and unset keys of a config, and undo it."""
     add_two(env)
-    env.change("connectors", "change", "a", "--set", "tasks.max=4", "--unset", "topic")
+    env.change("connectors", "update", "a", "--set", "tasks.max=4", "--unset", "topic")
 
 
 @scenario()
 def connectors_change_secret(env):
     """Change a connector that has secrets: seals in plan and journal."""
     env.game.add("a", {**SOURCE_CONFIG, "db.password": PASSWORD, "url": f"jdbc:x://h/d?user=u&password={PASSWORD}"})
-    env.change("connectors", "change", "a", "--set", "tasks.max=2")
+    env.change("connectors", "update", "a", "--set", "tasks.max=2")
 
 
 @scenario()
@@ -76,7 +76,7 @@ def connectors_change_file(env):
     """Replace a whole config by a file."""
     add_two(env)
     file = env.write("a.json", {"name": "a", "config": {**SOURCE_CONFIG, "file": "/other"}})
-    env.change("connectors", "change", "a", "-f", file)
+    env.change("connectors", "update", "a", "-f", file)
 
 
 @scenario()
@@ -171,7 +171,7 @@ def connectors_rename_losing_offsets(env):
     env.game.add("a", SOURCE_CONFIG)
     env.game.offsets["a"] = (Offset({"filename": "/in"}, {"position": 7}),)
     env.run("connectors", "rename", "a", "z", "--yes")
-    env.change("connectors", "rename", "a", "z", "--accept-loss")
+    env.change("connectors", "rename", "a", "z", "--allow-offset-loss")
 
 
 @scenario(OperatedEnvironment)
@@ -198,11 +198,11 @@ def connectors_heal_gives_up(env):
 @scenario(OperatedEnvironment)
 def loggers_set(env):
     """Set a log level on all workers, and undo it."""
-    env.change("connectors", "loggers", "set", "org.apache.kafka.connect.runtime", "debug", "--all-workers")
+    env.change("loggers", "set", "org.apache.kafka.connect.runtime", "debug", "--all-workers")
 
 
 @scenario(OperatedEnvironment)
 def loggers_set_one_worker(env):
     """Set a log level on one worker, and undo it."""
     env.game.loggers[W1]["org.apache"] = "WARN"
-    env.change("connectors", "loggers", "set", "org.apache", "TRACE", "--worker", W1)
+    env.change("loggers", "set", "org.apache", "TRACE", "--worker", W1)

@@ -41,8 +41,8 @@ class CopyEnvironment(Environment):
     def copy(self):
         """Copy the topic, and return the ID of the copy."""
         for argv in (
-            ["copy", "plan", "t", "--partitions", "4:2", "--out", "copy.json"],
-            ["copy", "run", "copy.json", "-y"],
+            ["copies", "plan", "t", "--partitions", "4:2", "--out", "copy.json"],
+            ["copies", "run", "copy.json", "-y"],
         ):
             ended = self.execute(argv)
             assert ended.code == 0, ended.err
@@ -62,23 +62,23 @@ class CopyEnvironment(Environment):
 @scenario(CopyEnvironment)
 def copy_run(env):
     """Plan a copy, and run it: the target topic is created by a change of its own."""
-    env.run("copy", "plan", "t", "--partitions", "4:2", "--out", "copy.json")
-    env.run("copy", "run", "copy.json", "--yes")
+    env.run("copies", "plan", "t", "--partitions", "4:2", "--out", "copy.json")
+    env.run("copies", "run", "copy.json", "--yes")
     env.show_state("state after the copy")
     env.show_journal()
-    env.run("copy", "status")
+    env.run("copies", "status")
 
 
 @scenario(CopyEnvironment)
 def copy_cutover(env):
     """Cut over to the copy, and undo it."""
-    env.change("copy", "cutover", env.copy(), "--accept-debris")
+    env.change("copies", "cutover", env.copy(), "--allow-aborted-records")
 
 
 @scenario(CopyEnvironment)
 def copy_cutover_written_since(env):
     """A cutover is not undone after a producer has written to the target."""
-    env.change("copy", "cutover", env.copy(), "--accept-debris", undo=False)
+    env.change("copies", "cutover", env.copy(), "--allow-aborted-records", undo=False)
     env.note("a producer writes one record to t-2")
     env.brokers.topics["t-2"].logs[0].append(0)
     env.undo()
@@ -87,7 +87,7 @@ def copy_cutover_written_since(env):
 @scenario(CopyEnvironment)
 def copy_cutover_undone_twice(env):
     """The undo of a cutover can't be undone itself."""
-    env.run("copy", "cutover", env.copy(), "--accept-debris", "--yes")
+    env.run("copies", "cutover", env.copy(), "--allow-aborted-records", "--yes")
     env.undo()
     env.undo()
 
@@ -95,13 +95,13 @@ def copy_cutover_undone_twice(env):
 @scenario(CopyEnvironment)
 def copy_cutover_read_committed(env):
     """Sinks read committed records only after the cutover; one group stays with the source."""
-    env.change("copy", "cutover", env.copy(), "--read-committed", "--leave", "report")
+    env.change("copies", "cutover", env.copy(), "--read-committed", "--exclude-group", "report")
 
 
 @scenario(CopyEnvironment)
 def copy_cutover_in_place(env):
     """Cut over in place: the topic is deleted, recreated and filled from the copy."""
-    env.change("copy", "cutover", env.copy(), "--in-place", "--accept-debris")
+    env.change("copies", "cutover", env.copy(), "--in-place", "--allow-aborted-records")
 
 
 @scenario(CopyEnvironment)
@@ -109,10 +109,12 @@ def copy_cutover_fails(env):
     """Source and target differ, so that all connectors continue with the source."""
 
     def refuse(_, copy, level):
-        raise RefusedError("source and target differ; nobody was turned over", cause=f"3 records are lost ({level})")
+        raise RefusedError(
+            "source and target differ; no consumer or producer was switched", cause=f"3 records are lost ({level})"
+        )
 
     env.patch.setattr(CutoverOperations, "verify", refuse)
-    env.change("copy", "cutover", env.copy(), "--accept-debris")
+    env.change("copies", "cutover", env.copy(), "--allow-aborted-records")
 
 
 @scenario(CopyEnvironment)
@@ -120,7 +122,7 @@ def copy_cutover_config_rejected(env):
     """Connect rejects the new config of the source, and the sink gets its previous config back."""
     copy = env.copy()
     env.game.failing["put_config", "shop"] = RefusedError("Connect answers 400: topic is not allowed")
-    env.change("copy", "cutover", copy, "--accept-debris")
+    env.change("copies", "cutover", copy, "--allow-aborted-records")
 
 
 @scenario(CopyEnvironment)
@@ -128,21 +130,21 @@ def copy_cutover_pipeline(env):
     """A pipeline that reads the topic is fenced, and its ledger gets offsets of the target."""
     topic_id = env.brokers.topics["t"].id
     env.ledgers[PIPELINE] = MemoryLedger(*(LedgerEntry("t", topic_id, n, next_offset=90) for n in range(4)))
-    env.change("copy", "cutover", env.copy(), "--accept-debris")
+    env.change("copies", "cutover", env.copy(), "--allow-aborted-records")
 
 
 @scenario(CopyEnvironment)
 def copy_finish(env):
     """Delete the source after the cutover; before it, that is refused."""
     copy = env.copy()
-    env.run("copy", "finish", copy, "--yes")
-    env.execute(["copy", "cutover", copy, "--accept-debris", "--yes"])
-    env.change("copy", "finish", copy)
+    env.run("copies", "cleanup", copy, "--yes")
+    env.execute(["copies", "cutover", copy, "--allow-aborted-records", "--yes"])
+    env.change("copies", "cleanup", copy)
 
 
 @scenario(CopyEnvironment)
 def copy_finish_in_place(env):
     """Delete the temporary copy after a cutover in place."""
     copy = env.copy()
-    env.execute(["copy", "cutover", copy, "--in-place", "--accept-debris", "--yes"])
-    env.change("copy", "finish", copy)
+    env.execute(["copies", "cutover", copy, "--in-place", "--allow-aborted-records", "--yes"])
+    env.change("copies", "cleanup", copy)

@@ -52,7 +52,7 @@ def add_two(env):
 def connect_answers_400(env):
     """Connect rejects the request of one of two connectors: exit code 3."""
     env.fake.faults.add(match="PUT /connectors/a/config", do=Answer(400, "tasks.max must be at most 8"))
-    env.change("connectors", "change", "a", "--set", "tasks.max=9", undo=False)
+    env.change("connectors", "update", "a", "--set", "tasks.max=9", undo=False)
     env.fake.faults.add(match="PUT /connectors/b/pause", do=Answer(400, "not allowed"))
     env.change("connectors", "pause", "a", "b")
 
@@ -116,14 +116,14 @@ def changed_by_others_meanwhile(env):
 
     env.note("another program sets file while the answer is lost")
     env.game.before["put_config", "a"] = change
-    env.change("connectors", "change", "a", "--set", "tasks.max=2")
+    env.change("connectors", "update", "a", "--set", "tasks.max=2")
 
 
 @scenario()
 def changed_by_others_since(env):
     """The undo is refused because another program has changed the config since."""
     add_two(env)
-    env.change("connectors", "change", "a", "--set", "tasks.max=2", undo=False)
+    env.change("connectors", "update", "a", "--set", "tasks.max=2", undo=False)
     env.note("another program sets tasks.max to 7")
     env.game.configs["a"]["tasks.max"] = "7"
     env.undo()
@@ -166,7 +166,7 @@ def offsets_preview_exceeded(env):
 def saved_plan_out_of_date(env):
     """A saved plan is refused because the config has changed since."""
     add_two(env)
-    env.run("connectors", "change", "a", "--set", "tasks.max=2", "--out", "plan.json")
+    env.run("connectors", "update", "a", "--set", "tasks.max=2", "--out", "plan.json")
     env.note("another program sets file")
     env.game.configs["a"]["file"] = "/theirs"
     env.run("apply", "plan.json", "--dry-run")

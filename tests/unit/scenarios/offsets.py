@@ -44,20 +44,20 @@ def offsets_move_source_to(env):
 @scenario(OffsetEnvironment)
 def offsets_move_source_beginning(env):
     """Move a source to its beginning."""
-    env.change("offsets", "move", "fs", "--to", "beginning")
+    env.change("offsets", "move", "fs", "--to", "earliest")
 
 
 @scenario(OffsetEnvironment)
 def offsets_move_source_shift(env):
     """Move a source ahead and back by bytes."""
-    env.change("offsets", "move", "fs", "--shift", "50", "--wait", "0s", undo=False)
-    env.change("offsets", "move", "fs", "--shift", "-120", "--wait", "0s")
+    env.change("offsets", "move", "fs", "--shift", "50", "--progress-timeout", "0s", undo=False)
+    env.change("offsets", "move", "fs", "--shift", "-120", "--progress-timeout", "0s")
 
 
 @scenario(OffsetEnvironment)
 def offsets_move_sink_to(env):
     """Move a sink to a record, one partition only."""
-    env.change("offsets", "move", "lake", "--to", "3", "--partition", "t:0")
+    env.change("offsets", "move", "lake", "--to", "3", "--topic", "t:0")
 
 
 @scenario(OffsetEnvironment)
@@ -97,20 +97,20 @@ def offsets_move_group(env):
 def offsets_move_from(env):
     """Move a source to what an export has."""
     env.write("export.json", {"fs": [{"partition": FILE, "offset": {"position": 15}}]})
-    env.change("offsets", "move", "fs", "--from", "export.json")
+    env.change("offsets", "move", "fs", "--from-file", "export.json")
 
 
 @scenario(OffsetEnvironment)
 def offsets_move_as_of(env):
     """Move several owners to where they were at a time."""
-    env.run("offsets", "move", "fs", "lake", "--as-of", "2023-11-14T22:13:20.5Z", "--yes")
-    env.change("offsets", "move", "--all", "--as-of", "2023-11-14T22:13:20.5Z", "--skip-unknown")
+    env.run("offsets", "restore", "fs", "lake", "--at", "2023-11-14T22:13:20.5Z", "--yes")
+    env.change("offsets", "restore", "--all", "--at", "2023-11-14T22:13:20.5Z", "--skip-unknown")
 
 
 @scenario(OffsetEnvironment)
 def offsets_move_as_of_record_time(env):
     """Move a sink to the first records of a time."""
-    env.change("offsets", "move", "lake", "--as-of", "1970-01-01T00:00:05Z", "--by-record-time")
+    env.change("offsets", "restore", "lake", "--at", "1970-01-01T00:00:05Z", "--by-record-time")
 
 
 @scenario(OffsetEnvironment)
@@ -127,29 +127,29 @@ def offsets_move_refused(env):
 def offsets_move_old_workers(env):
     """Move a source and a sink of Connect 3.5, which can stop but takes no offsets."""
     env.game.version = "3.5.2"
-    env.change("offsets", "move", "fs", "--to", "40", "--wait", "0s")
-    env.change("offsets", "move", "lake", "--to", "3", "--wait", "0s")
+    env.change("offsets", "move", "fs", "--to", "40", "--progress-timeout", "0s")
+    env.change("offsets", "move", "lake", "--to", "3", "--progress-timeout", "0s")
 
 
 @scenario(OldEnvironment)
 def offsets_move_set_aside(env):
     """Move a source and a paused sink of Connect 3.4: they are deleted and created again."""
     env.game.version = "3.4.1"
-    env.change("offsets", "move", "fs", "--to", "40", "--wait", "0s")
+    env.change("offsets", "move", "fs", "--to", "40", "--progress-timeout", "0s")
     env.game.states["lake"] = "PAUSED"
-    env.change("offsets", "move", "lake", "--to", "3", "--wait", "0s")
+    env.change("offsets", "move", "lake", "--to", "3", "--progress-timeout", "0s")
 
 
 @scenario(OffsetEnvironment)
 def offsets_forget(env):
     """Forget the offsets of a source, and undo it."""
-    env.change("offsets", "forget", "fs")
+    env.change("offsets", "reset", "fs")
 
 
 @scenario(OffsetEnvironment)
 def offsets_forget_sink(env):
     """Forget one partition of a sink."""
-    env.change("offsets", "forget", "lake", "--partition", "t:1")
+    env.change("offsets", "reset", "lake", "--topic", "t:1")
 
 
 @scenario(OffsetEnvironment)
@@ -164,7 +164,7 @@ def offsets_copy(env):
 def offsets_import(env):
     """Restore a source from an export of seamark."""
     env.execute(["offsets", "export", "fs", "--out", "export.json"])
-    env.execute(["offsets", "forget", "fs", "--yes"])
+    env.execute(["offsets", "reset", "fs", "--yes"])
     env.change("offsets", "import", "export.json")
 
 

@@ -39,7 +39,7 @@ def locked(env):
     change = interrupt(env, "pause", "a", "connectors", "pause", "a", "--yes")
     env.run("connectors", "stop", "a", "--yes")
     env.run("connectors", "stop", "b", "--yes")
-    env.run("journal", "list", "--open")
+    env.run("journal", "list", "--state", "open")
     env.run("journal", "show", change)
     env.run("journal", "undo", change, "--dry-run")
 
@@ -62,8 +62,8 @@ def unlock_pause(env):
     """Unlock an interrupted change: it is closed as it is."""
     add_two(env)
     change = interrupt(env, "pause", "b", "connectors", "pause", "a", "b", "--yes")
-    env.run("journal", "unlock", "--id", "wrong", change, "--yes")
-    env.run("journal", "unlock", "--id", read_nonce(env, change), change, "--yes")
+    env.run("journal", "unlock", "--holder", "wrong", change, "--yes")
+    env.run("journal", "unlock", "--holder", read_nonce(env, change), change, "--yes")
     env.show_state("state after the unlock")
     env.run("journal", "show", change)
     env.undo()
@@ -84,7 +84,7 @@ def resume_offsets_move(env):
 def unlock_offsets_move(env):
     """Unlock a move that was interrupted while the connector was stopped: it runs again."""
     change = interrupt(env, "patch_offsets", "fs", "offsets", "move", "fs", "--to", "40", "--yes")
-    env.run("journal", "unlock", "--id", read_nonce(env, change), change, "--yes")
+    env.run("journal", "unlock", "--holder", read_nonce(env, change), change, "--yes")
     env.show_state("state after the unlock")
     env.show_journal()
 
@@ -115,7 +115,7 @@ def resume_apply(env):
 def resume_cutover(env):
     """Resume a cutover that was interrupted between two configs, and undo it."""
     copy = env.copy()
-    change = interrupt(env, "put_config", "shop", "copy", "cutover", copy, "--accept-debris", "--yes")
+    change = interrupt(env, "put_config", "shop", "copies", "cutover", copy, "--allow-aborted-records", "--yes")
     env.show_state("state after the interruption")
     env.run("journal", "resume", change, "--yes")
     env.show_state("state after the resume")
@@ -134,7 +134,7 @@ def unknown_outcome(env):
 
     env.game.before["pause", "a"] = vanish
     env.run("connectors", "pause", "a", "--yes")
-    env.run("journal", "list", "--open")
+    env.run("journal", "list", "--state", "open")
     change = env.newest()
     env.game.failing.clear()
     env.run("journal", "resume", change, "--yes")

@@ -104,7 +104,7 @@ def apply_topics(env):
     """Create topics and then connectors, and undo it in reverse order."""
     env.write(
         "config/spec.yaml",
-        "topics:\n  t: {partitions: 2, replication: 1, config: {retention.ms: 5}}\n  u: {}\n"
+        "topics:\n  t: {partitions: 2, replication_factor: 1, config: {retention.ms: 5}}\n  u: {}\n"
         f"connectors:\n  - name: a\n    config: {SOURCE_CONFIG!r}\n",
     )
     plan_and_apply(env)
@@ -115,7 +115,7 @@ def apply_topics_update(env):
     """Grow and alter a topic that a sink reads; growing can't be undone."""
     env.game.add("reader", SINK_CONFIG)
     env.brokers.add_topic("t", configs={"cleanup.policy": "compact", "retention.ms": "1"})
-    env.write("config/spec.yaml", "topics:\n  t: {partitions: 3, replication: 1, config: {retention.ms: 2}}\n")
+    env.write("config/spec.yaml", "topics:\n  t: {partitions: 3, replication_factor: 1, config: {retention.ms: 2}}\n")
     plan_and_apply(env)
 
 

@@ -45,8 +45,8 @@ def offsets_mend(env):
     """Repair a stray record: it gets the value of the record at home."""
     env.put(5)
     env.put(9, aside=1)
-    env.run("offsets", "mend", "fs", "--yes")
-    env.change("offsets", "mend", "fs", "--take", "newest")
+    env.run("offsets", "repair", "fs", "--yes")
+    env.change("offsets", "repair", "fs", "--prefer", "newest")
 
 
 @scenario(OddEnvironment)
@@ -54,7 +54,7 @@ def offsets_mend_chosen(env):
     """Repair with the value of a chosen record: bytes are read again."""
     env.put(50)
     stray = env.put(20, aside=1)
-    env.change("offsets", "mend", "fs", "--take", stray)
+    env.change("offsets", "repair", "fs", "--prefer", stray)
 
 
 @scenario(OddEnvironment)
@@ -62,7 +62,7 @@ def offsets_mend_clean(env):
     """Remove a stray record from the log."""
     env.put(5)
     env.put(5, aside=1)
-    env.change("offsets", "mend", "fs", "--clean", "--wait", "0s")
+    env.change("offsets", "repair", "fs", "--clean", "--progress-timeout", "0s")
 
 
 @scenario(OddEnvironment)
@@ -70,7 +70,7 @@ def offsets_mend_spellings(env):
     """Keep one of two spellings of a key."""
     for position, spelled in enumerate((b'{"a":1,"b":2}', b'{"b":2,"a":1}')):
         env.put(position, key=b'["fs",' + spelled + b"]")
-    env.change("offsets", "mend", "--all", "--clean", "--only", "--take", "newest", "--wait", "0s")
+    env.change("offsets", "repair", "--all", "--clean", "--only", "--prefer", "newest", "--progress-timeout", "0s")
 
 
 @scenario(OffsetEnvironment)
@@ -96,7 +96,7 @@ def offsets_relocate(env):
 def offsets_relocate_back(env):
     """Return a source to the offsets topic of its workers."""
     env.execute(["offsets", "relocate", "fs", "--topic", "mine", "--yes"])
-    env.change("offsets", "relocate", "fs", "--workers")
+    env.change("offsets", "relocate", "fs", "--worker-topic")
 
 
 class SinkLog(FakeRecords):
@@ -114,7 +114,7 @@ class SinkLog(FakeRecords):
     def read_ends(self):
         return {spot: len(log) for spot, log in self.logs.items()}
 
-    def is_parked(self, topic, place):
+    def is_dead_letter(self, topic, place):
         return (topic, place) in self.copies
 
     def park(self, topic, record, headers):
@@ -181,7 +181,7 @@ def offsets_skip_shown(env):
     """Skip a named record into a named topic, and show its content."""
     env.brokers.add_topic("parked")
     place = str(RecordLocation("t", 0, 2))
-    env.change("offsets", "skip", "lake", "--at", place, "--park", "parked", "--show", undo=False)
+    env.change("offsets", "skip", "lake", "--at", place, "--dlq-topic", "parked", "--show-value", undo=False)
 
 
 @scenario(SearchEnvironment)
@@ -196,4 +196,4 @@ def offsets_skip_refused(env):
     env.game.add("well", SINK_CONFIG)
     env.run("offsets", "skip", "well", "--yes")
     env.run("offsets", "skip", "lake", "--at", "t-0@99", "--yes")
-    env.run("offsets", "skip", "lake", "--park", "t", "--yes")
+    env.run("offsets", "skip", "lake", "--dlq-topic", "t", "--yes")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -22,9 +24,9 @@ from seamark.spark.settings import (
 WORK = build_copy_work("01A")
 TASK = """Job aborted due to stage failure: Task 3 in stage 7.0 failed 4 times
   File "seamark/kafka_sink/spark.py", line 20, in told
-seamark.errors.RefusedError: the record at 7 of partition 1 does not lie where its key belongs
-  cause: the plan took its rule from samples
-  hint: make the plan anew, and say that keys may lie anywhere
+seamark.errors.RefusedError: misplaced record at offset 7 of partition 1
+  cause: the plan determined the partitioner from samples
+  hint: create a new plan with --partitioner
 	at org.apache.spark.api.python.BasePythonRunner
 """
 
@@ -32,9 +34,9 @@ seamark.errors.RefusedError: the record at 7 of partition 1 does not lie where i
 def test_error_of_a_task_is_told_as_it_was_raised():
     error = explain_failure(Exception(TASK), WORK)
     assert isinstance(error, RefusedError)
-    assert error.message == "the record at 7 of partition 1 does not lie where its key belongs"
-    assert error.cause == "the plan took its rule from samples"
-    assert error.hint == "make the plan anew, and say that keys may lie anywhere"
+    assert error.message == "misplaced record at offset 7 of partition 1"
+    assert error.cause == "the plan determined the partitioner from samples"
+    assert error.hint == "create a new plan with --partitioner"
 
 
 NOT_FOUND = (
@@ -54,19 +56,19 @@ NOT_FOUND = (
 def test_missing_kafka_source_is_reported_with_its_jars(text):
     error = explain_failure(Exception(text), WORK)
     assert isinstance(error, ConfigurationError)
-    assert error.message == "Spark has no Kafka source"
+    assert error.message == "Spark's Kafka source is not installed"
     assert "spark-sql-kafka-0-10" in error.hint
 
 
 def test_other_missing_source_is_reported_by_its_name():
     error = explain_failure(Exception(NOT_FOUND.format("delta")), WORK)
     assert isinstance(error, ConfigurationError)
-    assert error.message == "Spark has no data source delta"
+    assert error.message == "Spark did not find data source delta"
     assert "--jars" in error.hint
     assert "kafka" not in f"{error.message}{error.cause}{error.hint}"
 
 
-@pytest.mark.parametrize("name", ["seamark.copy", "seamark.landing"])
+@pytest.mark.parametrize("name", ["seamark.copy", "seamark.pipeline.postgres"])
 def test_missing_source_of_seamark_is_not_reported_as_missing_jars(name):
     error = explain_failure(Exception(NOT_FOUND.format(name)), WORK)
     assert type(error) is SeamarkError
@@ -78,13 +80,55 @@ def test_missing_source_of_seamark_is_not_reported_as_missing_jars(name):
 def test_java_that_does_not_start_is_no_failure_of_the_copy():
     error = explain_failure(Exception("[JAVA_GATEWAY_EXITED] Java gateway process exited"), WORK)
     assert isinstance(error, ConfigurationError)
-    assert "java is of version" in error.hint
+    assert "java is version 17 or 21" in error.hint
 
 
 def test_log_of_spark_is_quiet_unless_somebody_has_set_it_up():
-    option = session._build_quiet({})["spark.driver.extraJavaOptions"]
-    assert Path(option.partition("=")[2]).is_file()
-    assert session._build_quiet({"SPARK_CONF_DIR": "/etc/spark"}) == {}
+    found = session._build_quiet({}, {"spark.ui.enabled": "true"})
+    assert Path(found["spark.driver.extraJavaOptions"].partition("=")[2]).is_file()
+    assert (found["spark.log.level"], found["spark.ui.enabled"]) == ("ERROR", "true")
+    own = {"spark.log.level": "INFO"}
+    assert session._build_quiet({"SPARK_CONF_DIR": "/etc/spark"}, own) == own
+    assert session._build_quiet({}, own)["spark.log.level"] == "INFO"
+
+
+def test_other_java_options_keep_the_log_quiet():
+    found = session._build_quiet({}, {"spark.driver.extraJavaOptions": "-Xss4m -Da=b"})["spark.driver.extraJavaOptions"]
+    quiet, *own = found.split(" ")
+    assert quiet.startswith("-Dlog4j2.configurationFile=")
+    assert own == ["-Xss4m", "-Da=b"]
+    logged = {"spark.driver.extraJavaOptions": "-Dlog4j2.configurationFile=/my/log.properties"}
+    assert session._build_quiet({}, logged) == logged
+
+
+def test_lines_of_java_are_logged_and_not_shown(caplog, capfd):
+    caplog.set_level(logging.INFO, logger="seamark.spark")
+
+    def launch(stderr):
+        os.write(stderr, b"WARNING: Using incubator modules: jdk.incubator.vector\n\nspark: ERROR Executor: \xff\n")
+        return "gateway"
+
+    assert session.start_java(launch) == "gateway"
+    deadline = time.monotonic() + 10
+    while len(caplog.messages) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert caplog.messages == [
+        "WARNING: Using incubator modules: jdk.incubator.vector",
+        "spark: ERROR Executor: \ufffd",
+    ]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_last_line_of_a_java_that_ends_is_the_cause():
+    def launch(stderr):
+        os.write(stderr, b"Picked up JAVA_TOOL_OPTIONS: -Da=b\nError: Could not find or load main class X\n")
+        raise RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.")
+
+    with pytest.raises(ConfigurationError, match="can't start Spark") as caught:
+        session.start_java(launch)
+    assert caught.value.cause == "Error: Could not find or load main class X"
+    with pytest.raises(ValueError, match="another one"):
+        session.start_java(lambda _stderr: (_ for _ in ()).throw(ValueError("another one")))
 
 
 def test_interrupt_raises_once_and_is_not_logged(caplog):
@@ -111,10 +155,10 @@ def test_interrupt_raises_once_and_is_not_logged(caplog):
 def test_other_failures_say_how_to_go_on_and_no_secret():
     error = explain_failure(Exception("\njava.lang.X: password=hunter2\n at y"), WORK)
     assert type(error) is SeamarkError
-    assert "seamark copy run 01A" in error.hint
+    assert "seamark copies run 01A" in error.hint
     assert "hunter2" not in error.cause
     gone = explain_failure(Exception("Some data may have been lost because they are not available"), WORK)
-    assert "make a new plan" in gone.hint
+    assert "create a new plan" in gone.hint
 
 
 @pytest.mark.parametrize("kind", ["PartialError", "dict", "NoSuchError"])

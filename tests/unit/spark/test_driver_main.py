@@ -47,7 +47,7 @@ def test_what_the_cluster_has_unpacked_is_taken(tmp_path):
 
 
 def test_missing_archive_is_named(tmp_path):
-    with pytest.raises(SystemExit, match=r"there is no seamark-env\.tar\.gz beside this program"):
+    with pytest.raises(SystemExit, match=r"seamark-env\.tar\.gz was not found, neither beside this program"):
         find_environment(tmp_path, tmp_path)
 
 

@@ -34,7 +34,7 @@ def test_one_setting_in_two_spellings_is_one(name):
 def test_uncommitted_records_are_not_copied(name):
     with pytest.raises(UsageError, match="read_uncommitted") as caught:
         build_source_options({**SERVERS, name: "read_uncommitted"})
-    assert "taken back" in caught.value.cause
+    assert "aborted records" in caught.value.cause
     assert build_source_options({**SERVERS, name: "read_committed"}) == build_source_options(SERVERS)
 
 

@@ -32,7 +32,7 @@ def test_properties_are_read_as_a_standalone_worker_reads_them(folder):
     folder.write("p.properties", "a=\\u00zz\n")
     assert folder.fail().cause.startswith("p.properties:1:1: ")
     folder.write("p.properties", "a=1\n")
-    assert "has no name" in folder.fail().cause
+    assert "name is missing" in folder.fail().cause
 
 
 def test_links_within_the_folder_are_followed_once(folder):
@@ -50,14 +50,14 @@ def test_links_that_leave_the_folder_are_refused(folder, target):
     folder.write("../outside.yaml", ONE.format("x"))
     folder.write("x.yaml", ONE.format("y"))
     (folder.path / "link.yaml").symlink_to(target)
-    assert folder.fail().cause.startswith("link.yaml: the link leads ")
+    assert folder.fail().cause.startswith("link.yaml: the link")
 
 
 def test_defaults_behind_a_link_that_leaves_are_refused(folder):
     folder.write("../outside.yaml", "defaults: {}\n")
     folder.write("x.yaml", ONE.format("y"))
     (folder.path / "_defaults.yaml").symlink_to("../outside.yaml")
-    assert folder.fail().cause.endswith("_defaults.yaml: the link leads out of the folder")
+    assert folder.fail().cause.endswith("_defaults.yaml: the link's target is outside of the folder")
 
 
 def test_two_files_that_define_one_name_are_both_named(folder):
@@ -87,7 +87,7 @@ def test_rows_that_give_one_name_are_refused(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "problem"), [("gone", "gone is not there, or no file"), ("notes.md", "notes.md can't be used")]
+    ("name", "problem"), [("gone", "gone does not exist or is not a file"), ("notes.md", "notes.md can't be used")]
 )
 def test_a_path_that_can_not_be_used_is_an_error(folder, name, problem):
     folder.write("notes.md", "")
@@ -97,7 +97,7 @@ def test_a_path_that_can_not_be_used_is_an_error(folder, name, problem):
 def test_a_file_that_is_not_text_says_the_line(folder):
     folder.write("a.yaml", "")
     (folder.path / "a.yaml").write_bytes(b"a: 1\nb: \xff\n")
-    assert folder.fail().cause == "a.yaml:2: it is not text in UTF-8"
+    assert folder.fail().cause == "a.yaml:2: it is not UTF-8 text"
 
 
 def test_a_byte_order_mark_is_no_part_of_the_text(folder):

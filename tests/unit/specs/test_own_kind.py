@@ -207,7 +207,7 @@ def test_actions_are_ordered_by_phase(fleet, folder):
     assert [effect.subject for effect in planned.effects] == ["topic/t", "retention/orders", "connector/game/a"]
     by_name = fleet.plan(folder.path, names=["a"])
     assert [effect.subject for effect in by_name.effects] == ["connector/game/a"]
-    assert "retention are left out of a plan by names: orders" in by_name.plan.notes
+    assert "retention are not part of a plan by names: orders" in by_name.plan.notes
 
 
 def test_a_program_can_declare_entries(folder):
@@ -220,7 +220,7 @@ def test_a_program_can_declare_entries(folder):
     (made,) = folder.load(allow_python=True).find("retention")
     assert (made.name, made.keep_ms) == ("orders", "5")
     folder.write("retention.py", program)
-    assert "gave something that is no resource" in folder.fail(allow_python=True).cause
+    assert "returned an invalid resource" in folder.fail(allow_python=True).cause
 
 
 def test_invalid_entries_are_refused_with_their_place(fleet, folder):
@@ -228,7 +228,7 @@ def test_invalid_entries_are_refused_with_their_place(fleet, folder):
     error = folder.fail()
     assert (error.cause, error.hint) == ("retention.yaml:2:18: keep must be a length of time", "as in keep: 7d")
     folder.write("retention.yaml", "retention:\n  orders: {kep: 1d}\n")
-    assert folder.fail().hint == "did you mean keep?"
+    assert folder.fail().hint == "use keep"
     folder.write("retention.yaml", "retention:\n  orders: {keep: 0s}\n")
     for refuse in (fleet.plan, fleet.check):
         with pytest.raises(SpecError, match="retention orders keeps nothing"):
@@ -257,6 +257,6 @@ def test_a_connect_cluster_with_the_name_of_an_owned_kind_is_refused(tmp_path, f
     clusters = [LivingConnect(cluster=name) for name in ("game", "retention")]
     with (
         open_living_fleet(tmp_path / "home", *clusters, brokers=FakeBrokers()) as fleet,
-        pytest.raises(UsageError, match="can't be called retention"),
+        pytest.raises(UsageError, match="invalid name of a Connect cluster: retention"),
     ):
         fleet.plan(folder.path)

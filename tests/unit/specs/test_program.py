@@ -85,11 +85,14 @@ def test_secrets_do_not_reach_a_program(folder, monkeypatch):
         ("def resources(env):\n    x = 1\n    raise ValueError('no table')\n", "x.py:3: ValueError: no table"),
         ("def resources(env:\n", "x.py:1:14: SyntaxError"),
         ("x = 1\n", "x.py: TypeError: the program has no function resources(env)"),
-        ("def resources(env):\n    yield 1\n", "x.py: TypeError: resources(env) gave a int"),
-        ("def resources(env):\n    env['DB_PASSWORD']\n", "x.py:2: KeyError: 'DB_PASSWORD looks like a secret"),
+        ("def resources(env):\n    yield 1\n", "x.py: TypeError: resources(env) returned a int"),
+        ("def resources(env):\n    env['DB_PASSWORD']\n", "x.py:2: KeyError: 'DB_PASSWORD appears to be a secret"),
         ("def resources(env):\n    env.list('GONE')\n", "x.py:2: KeyError: 'the environment variable GONE is not set'"),
         ("import sys\nsys.exit(3)\n", "x.py:2: SystemExit: 3"),
-        ("import os\nprint('bye', flush=True)\nos._exit(7)\n", "x.py: the program ended with code 7 and gave nothing"),
+        (
+            "import os\nprint('bye', flush=True)\nos._exit(7)\n",
+            "x.py: the program ended with exit code 7 and returned nothing",
+        ),
         (
             "from seamark.specs import connector\ndef resources(env):\n    yield connector('x', {'k': []})\n",
             "x.py:3: Type",
@@ -100,7 +103,7 @@ def test_secrets_do_not_reach_a_program(folder, monkeypatch):
         ),
         (
             "from seamark.specs import connector\ndef resources(env):\n    yield connector('x', {}, base='b')\n",
-            "x.py:3: no base is named b",
+            "x.py:3: unknown base b",
         ),
     ],
 )
@@ -146,7 +149,7 @@ def test_what_a_program_writes_into_the_pipe_itself_is_checked(folder):
         os._exit(0)
         """,
     )
-    assert "no resource" in folder.fail(allow_python=True).cause
+    assert "invalid resource" in folder.fail(allow_python=True).cause
 
 
 def test_a_module_beside_the_program_can_be_imported_and_a_library_can_not_be_replaced(folder):
@@ -173,7 +176,7 @@ def test_env_is_a_small_mapping():
     )  # fmt: skip
     assert env.list("L") == ["x", "y"]
     assert env.list("B", ["z"]) == ["z"]
-    with pytest.raises(KeyError, match="held back"):
+    with pytest.raises(KeyError, match="not passed to programs"):
         env.get("SECRET")
 
 
@@ -185,7 +188,7 @@ def test_env_is_a_small_mapping():
         lambda: connector("x", {1: "a"}),
         lambda: connector("x", {}, base=1),
         lambda: topic("t", partitions=0),
-        lambda: topic("t", replication=True),
+        lambda: topic("t", replication_factor=True),
     ],
 )
 def test_a_wrong_resource_is_refused_where_it_is_made(make):

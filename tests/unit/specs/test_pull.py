@@ -127,7 +127,7 @@ def test_a_reference_of_the_file_stays_whatever_runs(tmp_path, monkeypatch):
     found = pull(open_fleet(connector("a", config=config)), folder)
     assert (folder / "a.yaml").read_text() == text
     assert [(one.key, one.words.split(" ")[0]) for one in found.secrets] == [
-        ("b.password", "another"),
+        ("b.password", "its"),
         ("c.password", "it"),
     ]
     assert found.unchanged == 1
@@ -200,7 +200,7 @@ def test_templates_and_programs_are_reported_and_left_alone(tmp_path):
     each, program = found.skipped
     assert (each.owner, each.differences[0]) == ("game/log-a", 'k: "v" → "w"')
     assert "each" in each.reason
-    assert (program.owner, program.differences) == ("game/py", ('k: nothing → "v"',))
+    assert (program.owner, program.differences) == ("game/py", ('k: unset → "v"',))
     assert "program" in program.reason
     assert "canary" not in repr(found)
 
@@ -220,7 +220,7 @@ def test_names_choose_and_unknown_ones_are_refused(tmp_path):
     assert configs(tmp_path / "one") == {"lake/a": CLASS}
     pull(fleet, tmp_path / "two", cluster="game")
     assert list(configs(tmp_path / "two")) == ["game/a", "game/b"]
-    with pytest.raises(UsageError, match="no connector z"):
+    with pytest.raises(UsageError, match="connector z does not exist"):
         read_pull(fleet, tmp_path / "three", environ={}, names=["z"])
 
 
@@ -268,12 +268,12 @@ def test_a_file_that_changed_in_the_meantime_is_not_written(tmp_path):
     fleet = open_fleet(running("a", tasks_max="9"), running("b"))
     found = read_pull(fleet, folder, environ={})
     (folder / "a.yaml").write_text(YAML + "# somebody\n")
-    with pytest.raises(RefusedError, match="changed in the meantime"):
+    with pytest.raises(RefusedError, match="changed meanwhile"):
         apply_pull(found)
     assert (folder / "a.yaml").read_text() == YAML + "# somebody\n"
     found = read_pull(fleet, folder, environ={}, names=["b"])
     (folder / "b.yaml").write_text("")
-    with pytest.raises(RefusedError, match="made in the meantime"):
+    with pytest.raises(RefusedError, match="created meanwhile"):
         apply_pull(found)
 
 
@@ -311,10 +311,12 @@ def test_the_command_shows_a_diff_and_writes_nothing_when_dry(tmp_path):
     assert "--- a/config/a.yaml\n+++ b/config/a.yaml\n" in shown
     assert "-      tasks.max: 1     # why one\n+      tasks.max: 4     # why one\n" in shown
     assert "  + config/b.yaml   game/b\n" in shown
-    assert "2 connectors read, 0 as the files say. 1 new file, 1 to change, 0 not written.\n" in shown
+    assert "2 connectors read, 0 unchanged. 1 new file, 1 to change, 0 not written.\n" in shown
     assert "canary" not in shown
+    assert session.err.getvalue() == "No changes were made.\n"
     assert (tmp_path / "config" / "a.yaml").read_text() == YAML
-    assert run(fleet).exit_code == 0
+    written = run(fleet)
+    assert (written.exit_code, written.err.getvalue()) == (0, "")
     assert configs(tmp_path / "config")["a"]["tasks.max"] == "4"
 
 

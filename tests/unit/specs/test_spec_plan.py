@@ -121,7 +121,7 @@ def test_a_plan_is_stale_when_the_world_has_moved(fleet, game):
     game.add("a", SOURCE_CONFIG)
     planned = fleet.plan(spec(want("a", topic="other"), want("b")))
     game.configs["a"]["file"] = "/somebody/else"
-    with pytest.raises(StalePlanError, match="nothing was changed"):
+    with pytest.raises(StalePlanError, match="no changes were made"):
         fleet.apply(planned)
     assert game.writes == 0
 
@@ -130,7 +130,7 @@ def test_a_new_connector_begins_in_its_state_and_a_present_one_keeps_its_own(fle
     game.add("old", SOURCE_CONFIG, state="PAUSED")
     planned = fleet.plan(spec(want("old", state="running"), want("new", state="stopped")))
     assert signs(planned) == {"new": "+"}
-    assert planned.effects[0].words == "create, STOPPED: begins anew, no offset of that name"
+    assert planned.effects[0].words == "create, STOPPED: starts from the beginning, no offset of this name exists"
     assert planned.effects[0].tasks == 0
     fleet.apply(planned)
     assert game.states == {"old": "PAUSED", "new": "STOPPED"}
@@ -275,7 +275,7 @@ def test_prune_deletes_what_the_spec_does_not_name_and_no_other_spec_has(fleet, 
     apply(fleet, want("theirs"), name="other")
     planned = fleet.plan(spec(want("a")), prune=True)
     assert signs(planned) == {"a": "+", "stray": "-"}
-    assert any("spec other has them now: game/theirs" in note for note in planned.plan.notes)
+    assert any("spec other owns them now: game/theirs" in note for note in planned.plan.notes)
     assert signs(fleet.plan(spec(want("a")), prune=True, names=["s*"])) == {"stray": "-"}
 
 
@@ -287,17 +287,17 @@ def test_prune_of_an_empty_spec_is_refused(fleet, game):
 
 def test_a_connector_of_another_spec_is_refused_unless_it_is_adopted(fleet, game):
     apply(fleet, want("a"), want("b"), name="other")
-    with pytest.raises(RefusedError, match="another spec has 1 of these") as caught:
+    with pytest.raises(RefusedError, match="another spec owns 1 of these") as caught:
         fleet.plan(spec(want("a", topic="2")))
     assert "game/a: spec other" in caught.value.cause
     assert "--adopt" in caught.value.hint
     apply(fleet, want("a", topic="2"), adopt=True)
     # Now it is this one's: the other neither changes nor deletes it.
-    with pytest.raises(RefusedError, match="another spec has"):
+    with pytest.raises(RefusedError, match="another spec owns"):
         fleet.plan(spec(want("a"), want("b"), name="other"))
     planned = fleet.plan(spec(want("b"), name="other"))
     assert planned.is_empty
-    assert planned.plan.notes == ("left alone, as spec logs has them now: game/a",)
+    assert planned.plan.notes == ("not changed, because spec logs owns them now: game/a",)
 
 
 def test_a_journal_that_can_not_be_read_leaves_a_note(fleet, game):
@@ -312,7 +312,7 @@ def test_a_journal_that_can_not_be_read_leaves_a_note(fleet, game):
     assert signs(planned) == {"a": "~"}
     assert planned.drifts == ()
     assert planned.plan.notes[0] == (
-        "the journal can't be read (the journal is not set up): deletes and drift can't be known"
+        "the journal can't be read (the journal is not set up): deletions and drift are unknown"
     )
     del journal.heads
     # Nothing is forgotten: who could not read the base reads everything later.
@@ -421,7 +421,7 @@ def test_names_and_globs_choose(fleet, game):
     assert signs(fleet.plan(wanted, names=["game/c1"])) == {"c1": "+"}
     with pytest.raises(NotFoundError, match="no connector zzz"):
         fleet.plan(wanted, names=["zzz"])
-    with pytest.raises(NotFoundError, match="fits z"):
+    with pytest.raises(NotFoundError, match="matches z"):
         fleet.plan(wanted, names=["z*"])
 
 
@@ -434,10 +434,10 @@ def test_a_choice_does_not_forget_the_rest(fleet, game):
 @pytest.mark.parametrize(
     ("connectors", "said"),
     [
-        ([want("a", cluster="lake")], "the context does not have"),
+        ([want("a", cluster="lake")], "the context doesn't have"),
         ([want("a"), want("a", cluster="game")], "defined twice"),
         ([want("a", {"topic": "x"})], "no connector.class"),
-        ([want("a", state="LOST")], "can't begin as LOST"),
+        ([want("a", state="LOST")], "has an invalid state LOST"),
     ],
 )
 def test_what_does_not_fit_the_context_is_refused_with_its_place(fleet, connectors, said):
@@ -449,7 +449,7 @@ def test_what_does_not_fit_the_context_is_refused_with_its_place(fleet, connecto
 def test_with_several_clusters_a_connector_must_say_which(tmp_path):
     with (
         open_living_fleet(tmp_path, LivingConnect(), LivingConnect(cluster="lake")) as fleet,
-        pytest.raises(UsageError, match="does not say for which"),
+        pytest.raises(UsageError, match="doesn't name its Connect cluster"),
     ):
         fleet.plan(spec(want("a")))
 
@@ -511,21 +511,21 @@ def test_new_connectors_say_where_they_begin(tmp_path, game):
             spec(want("old", SINK_CONFIG), want("new", SINK_CONFIG), want("src", **{"tasks.max": "4"}), want("fresh"))
         )
     assert [effect.words for effect in planned.effects] == [
-        "create, RUNNING: goes on from the committed offsets of group connect-old (EMPTY)",
-        "create, RUNNING: begins anew, no group connect-new",
-        "create, RUNNING: goes on at file /in byte 40, an offset of that name is left from 2023-11-14",
-        "create, RUNNING: begins anew, no offset of that name",
+        "create, RUNNING: resumes from the committed offsets of group connect-old (EMPTY)",
+        "create, RUNNING: starts without committed offsets, no group connect-new",
+        "create, RUNNING: resumes at file /in byte 40, an existing offset of this name from 2023-11-14",
+        "create, RUNNING: starts from the beginning, no offset of this name exists",
     ]
     assert (kafka.calls["groups"], scan.reads) == (1, 1)
     assert planned.plan.notes == ()
-    assert str(planned).splitlines()[-2] == (
-        "Plan: 4 to create, 0 to change, 0 to delete. Up to 7 tasks start or restart. Nothing was changed yet."
+    assert str(planned).splitlines()[-1] == (
+        "Plan: 4 to create, 0 to change, 0 to delete. Up to 7 tasks start or restart."
     )
 
 
 def test_deletes_say_what_stays_behind_up_to_a_number(fleet, game):
     apply(fleet, *(want(f"c{number}") for number in range(51)))
-    assert "51 deleted connectors stay behind" in fleet.plan(spec()).plan.notes[0]
+    assert "51 deleted connectors are kept" in fleet.plan(spec()).plan.notes[0]
     assert game.calls["read_offsets"] == 0
     notes = fleet.plan(spec(), names=["c1"]).plan.notes
     assert notes == ("c1: no offset stays in offsets",)
@@ -538,12 +538,12 @@ def test_what_can_not_be_undone_is_said_once_for_all(fleet, game):
     (note,) = planned.plan.notes
     names, _, reason = note.partition(": ")
     assert names == "can't be undone for game/a, game/b, game/c, game/d, game/e and 2 more"
-    assert reason.startswith("the former value of connection.password is a secret")
+    assert reason.startswith("the previous value of connection.password is a secret")
 
 
 def test_topics_are_said_to_be_left_out_of_a_plan_by_names(fleet):
     planned = fleet.plan(spec(want("a"), topics=(DesiredTopic("game-login", FileLocation("x")),)), names=["a"])
-    assert "topics are left out of a plan by names: game-login" in planned.plan.notes
+    assert "topics are not part of a plan by names: game-login" in planned.plan.notes
 
 
 def test_the_locks_of_a_saved_plan_are_derived(fleet, game, tmp_path):
@@ -583,7 +583,7 @@ def test_destroy_of_what_another_spec_has_is_refused(fleet, game):
     with pytest.raises(RefusedError, match="another spec"):
         fleet.destroy(spec(want("a")))
     assert not fleet.destroy(spec(want("a")), adopt=True).is_empty
-    with pytest.raises(UsageError, match="names no connector"):
+    with pytest.raises(UsageError, match="has no connectors"):
         fleet.destroy(spec())
 
 
@@ -600,14 +600,14 @@ def test_the_plan_as_people_read_it(tmp_path, game):
     assert str(planned).splitlines() == [
         'Context dev · Connect "game" 4.3.1, 1 worker · 3 connectors read, 1 unchanged',
         "  drift connector/game/raid    changed outside this spec since change 00000000000000000000000000",
-        '      tasks.max  "1" → "4"; apply would put "1" back',
+        '      tasks.max  "1" → "4"; apply would restore "1"',
         "  ~ connector/game/raid    restarts 4 tasks",
         '      tasks.max  "4" → "1"',
-        "  + connector/game/guild   create, RUNNING: begins anew, no group connect-guild",
+        "  + connector/game/guild   create, RUNNING: starts without committed offsets, no group connect-guild",
         "  - connector/game/old     delete: 1 task ends",
         "! old: no offset stays in offsets",
-        "Plan: 1 to create, 1 to change, 1 to delete. 5 tasks start or restart. Nothing was changed yet.",
         "+ create  ~ change  - delete",
+        "Plan: 1 to create, 1 to change, 1 to delete. 5 tasks start or restart.",
     ]
 
 

@@ -77,21 +77,21 @@ def test_a_topic_alone_needs_no_connect_cluster(fleet, game, brokers):
 def test_what_is_there_is_altered_and_grown_and_the_rest_left_alone(fleet, game, brokers):
     game.add("reader", SINK_CONFIG)
     brokers.add_topic("t", partitions=1, configs={"cleanup.policy": "compact", "retention.ms": "1"})
-    planned = fleet.plan(spec(want(partitions=3, replication=1, config={"retention.ms": "2"})))
-    assert [effect.words for effect in planned.effects] == ["grow by 2 partitions, for good", "change 1 config"]
+    planned = fleet.plan(spec(want(partitions=3, replication_factor=1, config={"retention.ms": "2"})))
+    assert [effect.words for effect in planned.effects] == ["add 2 partitions, permanently", "change 1 config"]
     said = "\n".join(planned.plan.notes)
     assert "connector/game/reader may read them out of order" in said
     assert "topic/t is compacted" in said
-    assert "can't be undone: grow topic/t" in said
+    assert "can't be undone: increase topic/t" in said
     assert fleet.apply(planned).is_done
     assert len(brokers.topics["t"].logs) == 3
     assert brokers.topics["t"].configs == {"cleanup.policy": "compact", "retention.ms": "2"}
 
 
-@pytest.mark.parametrize("changes", [{"partitions": 1}, {"replication": 3}])
+@pytest.mark.parametrize("changes", [{"partitions": 1}, {"replication_factor": 3}])
 def test_what_kafka_can_not_do_is_refused_with_its_place(fleet, brokers, changes):
     brokers.add_topic("t", partitions=2)
-    with pytest.raises(RefusedError, match="nothing was changed") as caught:
+    with pytest.raises(RefusedError, match="no changes were made") as caught:
         fleet.plan(spec(want(**changes), connectors=["a"]))
     assert "spec.yaml:3" in caught.value.cause
 

@@ -25,7 +25,7 @@ each:
       poll.interval.ms: ${{each.poll}}
       topic.prefix: ${{ env.STAGE }}-game-
 topics:
-  game-purchase: {partitions: 6, replication: 3, config: {retention.ms: 604800000}}
+  game-purchase: {partitions: 6, replication_factor: 3, config: {retention.ms: 604800000}}
   game-login:
 """
 
@@ -52,9 +52,14 @@ def test_topics_stand_beside_connectors(folder):
     folder.environ["STAGE"] = "dev"
     folder.write("log.yaml", SKETCH)
     purchase, login = folder.load().find("topics")
-    assert (purchase.name, purchase.partitions, purchase.replication) == ("game-purchase", 6, 3)
+    assert (purchase.name, purchase.partitions, purchase.replication_factor) == ("game-purchase", 6, 3)
     assert dict(purchase.config) == {"retention.ms": "604800000"}
-    assert (login.name, login.partitions, login.replication, dict(login.config)) == ("game-login", None, None, {})
+    assert (login.name, login.partitions, login.replication_factor, dict(login.config)) == (
+        "game-login",
+        None,
+        None,
+        {},
+    )
     assert purchase.place.line == 15
 
 
@@ -141,7 +146,7 @@ def test_a_bomb_of_merge_keys_is_stopped_early(folder, monkeypatch):
 def test_a_bomb_of_rows_is_refused(folder, monkeypatch):
     monkeypatch.setattr("seamark.specs.yaml_file.MAX_VALUES", 5)
     folder.write("x.yaml", "each: [{name: a, for: [{}, {}, {}], config: {connector.class: A, b: c}}]\n")
-    assert folder.fail().cause == "x.yaml:1:23: rows times keys are more than 5 values"
+    assert folder.fail().cause == "x.yaml:1:23: more than 5 values (rows times keys)"
 
 
 def test_a_literal_block_goes_through(folder):
@@ -158,38 +163,38 @@ def test_an_empty_file_defines_nothing(folder):
 
 CASES = {
     "connectors:\n  - name: a\n   config: {}\n": ("x.yaml:3:4: ", ""),
-    "conectors: []\n": ("x.yaml:1:1: a spec file has no key conectors", "did you mean connectors?"),
-    "pipelines: []\n": ("x.yaml:1:12: pipelines must be a table", ""),
+    "conectors: []\n": ("x.yaml:1:1: a spec file has no key conectors", "use connectors"),
+    "pipelines: []\n": ("x.yaml:1:12: pipelines must be a map", ""),
     "connectors:\n  - name: a\n    tasks.max: 1\n": (
         "x.yaml:3:5: a connector has no key tasks.max",
-        "put tasks.max below config:",
+        "move tasks.max below config:",
     ),
     "connectors:\n  - config: {}\n": ("x.yaml:2:5: this entry has no name", "add name: …"),
     "connectors:\n  - name: a\n    config: {}\n": ("x.yaml:2:5: connector a has no connector.class", ""),
-    "connectors:\n  - name: a\n    config: {k: [1]}\n": ("x.yaml:3:17: k in config is not a single text", ""),
+    "connectors:\n  - name: a\n    config: {k: [1]}\n": ("x.yaml:3:17: k in config is not a string", ""),
     "connectors:\n  - name: a\n    config:\n      k:\n": ("x.yaml:4:7: k in config has no value", ""),
     "connectors:\n  - name: a\n    config: !!map {}\n": ("x.yaml:3:13: tags are not supported", ""),
     "connectors:\n  - name: a\n    config: {k: 1, k: 2}\n": (
-        "x.yaml:3:20: the key k is here twice, first in line 3",
+        "x.yaml:3:20: duplicate key k, first in line 3",
         "",
     ),
     "connectors:\n  - name: a\n    state: lazy\n": (
-        "x.yaml:3:12: the state is not one",
-        "write one of running, paused, stopped",
+        "x.yaml:3:12: invalid state",
+        "use one of running, paused, stopped",
     ),
-    "connectors:\n  - name: a\n    base: b\n": ("x.yaml:3:11: no base is named b", "known bases: there are none"),
-    "connectors: {a: {name: b}}\n": ("x.yaml:1:18: the name stands before the colon already", ""),
+    "connectors:\n  - name: a\n    base: b\n": ("x.yaml:3:11: unknown base b", "use one of the known bases: none"),
+    "connectors: {a: {name: b}}\n": ("x.yaml:1:18: name is already the key of this entry", ""),
     "connectors: a\n": ("x.yaml:1:13: connectors must be a list", ""),
     "each:\n  - name: a\n": ("x.yaml:2:5: this entry has no rows", ""),
-    "each:\n  - {name: a, for: [b]}\n": ("x.yaml:2:21: a row of for must be a table", ""),
-    "each:\n  - {name: a, for: [{b: null}]}\n": ("x.yaml:2:22: b in this row is not a text", ""),
-    "topics: {a: {partitions: 0}}\n": ("x.yaml:1:26: partitions must be a whole number above 0", ""),
-    "topics: {a: {parts: 1}}\n": ("x.yaml:1:14: a topic has no key parts", "did you mean partitions?"),
+    "each:\n  - {name: a, for: [b]}\n": ("x.yaml:2:21: a row of for must be a map", ""),
+    "each:\n  - {name: a, for: [{b: null}]}\n": ("x.yaml:2:22: b in this row is not a string", ""),
+    "topics: {a: {partitions: 0}}\n": ("x.yaml:1:26: partitions must be an integer of 1 or more", ""),
+    "topics: {a: {parts: 1}}\n": ("x.yaml:1:14: a topic has no key parts", "use partitions"),
     "a: 1\n---\nb: 2\n": ("x.yaml:2:1: a second document", ""),
-    "- a\n": ("x.yaml:1:1: a spec file must be a table", ""),
+    "- a\n": ("x.yaml:1:1: a spec file must be a map", ""),
     "a: *b\n": ("x.yaml:1:4: an alias without its anchor", ""),
     "spec: a\n": ("x.yaml:1:1: a spec file has no key spec", ""),
-    "connectors: [{name: a, config: {connector.class: A, name: b}}]\n": ("x.yaml:1:14: the connector is a, and", ""),
+    "connectors: [{name: a, config: {connector.class: A, name: b}}]\n": ("x.yaml:1:14: the connector is a, but", ""),
     "a: " + "[" * 30 + "]" * 30 + "\n": ("x.yaml:1:23: it is nested more than 20 levels deep", ""),
 }
 

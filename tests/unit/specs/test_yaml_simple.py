@@ -40,7 +40,7 @@ each:
   # a comment between
   state: STOPPED
 topics:
-  game-purchase: {partitions: 6, replication: 3, config: {retention.ms: 604800000}}
+  game-purchase: {partitions: 6, replication_factor: 3, config: {retention.ms: 604800000}}
 list:
   - one
   - two words

@@ -255,7 +255,7 @@ def test_packages_that_can_not_be_used_are_named_and_harm_nobody():
     assert "Missing" in registry.failures["missing"]
     with pytest.raises(UsageError, match="'sea'") as caught:
         find_technology("sea")
-    assert caught.value.hint == "one of postgresql, delta, memory"
+    assert caught.value.hint == "use one of postgresql, delta, memory"
     assert "incomplete: TypeError" in caught.value.cause
 
 
@@ -281,7 +281,7 @@ def fleet(tmp_path, brokers):
 @pytest.fixture
 def declared(fleet, tmp_path):
     assert fleet.apply(fleet.plan(tmp_path / "pipelines.yaml")).is_done
-    (found,) = fleet.landings.declared(names=["orders"])
+    (found,) = fleet.pipelines.declared(names=["orders"])
     return found
 
 
@@ -312,12 +312,12 @@ def land(fleet, brokers, monkeypatch):
     monkeypatch.setattr("seamark.pipelines.service.open_spark", lambda wish, work: nullcontext())
     monkeypatch.setattr("seamark.spark.settings.build_source", lambda _: {"id": brokers.topics["orders"].id})
     monkeypatch.setattr("seamark.spark.settings.build_client", lambda _: {})
-    return lambda declared: fleet.landings.run(fleet.landings.plan(declared))
+    return lambda declared: fleet.pipelines.run(fleet.pipelines.plan(declared))
 
 
 def test_file_names_it_and_the_journal_gives_it_back(fleet, declared):
     assert (declared.landing.store, declared.where) == ("memory", "scratch")
-    assert fleet.landings._read_registered()["orders"]["memory"] == "scratch"
+    assert fleet.pipelines._read_registered()["orders"]["memory"] == "scratch"
     to = build_schema()["definitions"]["pipeline"]["properties"]["to"]["properties"]
     assert to["memory"]["description"] == MemoryTechnology.place_help
 
@@ -326,14 +326,14 @@ def test_store_that_is_not_there_is_refused_with_an_example(fleet, tmp_path):
     (tmp_path / "pipelines.yaml").write_text(SPEC.replace("scratch", "elsewhere"))
     with pytest.raises(SpecError, match="has no memory elsewhere") as caught:
         fleet.plan(tmp_path / "pipelines.yaml")
-    assert caught.value.hint == "add it: STORES['elsewhere']"
+    assert caught.value.hint == "add it to the context: STORES['elsewhere']"
 
 
 def test_table_is_planned_made_and_landed(fleet, memory, declared, land):
-    plan = fleet.landings.plan(declared)
+    plan = fleet.pipelines.plan(declared)
     assert (plan.state, plan.statements, plan.behind) == (LandState.NEW, ("ADD id",), 20)
     land(declared)
-    after = fleet.landings.plan(declared)
+    after = fleet.pipelines.plan(declared)
     assert (memory.rows, after.state, after.statements) == ({"orders": [1, 2]}, LandState.LANDED, ())
     assert json.loads(json.dumps(after.to_dict()))["store"] == "memory"
 
@@ -343,6 +343,6 @@ def test_offsets_are_moved_and_undone(fleet, memory, declared, land):
     done = fleet.apply(fleet.offsets.move(OWNER, to=4))
     assert done.is_done
     assert sorted(entry.next_offset for entry in memory.entries[OWNER].values()) == [4, 4]
-    assert fleet.landings.plan(declared).state is LandState.BEHIND
+    assert fleet.pipelines.plan(declared).state is LandState.BEHIND
     assert fleet.apply(fleet.undo(done)).is_done
     assert sorted(entry.next_offset for entry in memory.entries[OWNER].values()) == [10, 10]

@@ -45,13 +45,13 @@ def test_order_of_kafkas_own_fields():
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        (["text"], "can't use the column text of type text"),
-        (["all"], "can't use the column all"),
-        (["span"], "can't use the column span"),
-        (["none"], "names no column: none"),
-        (["kafka.partition"], "names no column: kafka.partition"),
-        (["n", "n"], "has a name twice"),
-        (["n", "kafka.offset"], "has kafka.offset beside other terms"),
+        (["text"], "can't use column text of type text"),
+        (["all"], "can't use column all"),
+        (["span"], "can't use column span"),
+        (["none"], "contains none, which is not a column"),
+        (["kafka.partition"], "contains kafka.partition, which is not a column"),
+        (["n", "n"], "has a duplicate name"),
+        (["n", "kafka.offset"], "can't combine kafka.offset with other terms"),
     ],
 )
 def test_what_has_no_order_is_refused(order, message):

@@ -13,7 +13,7 @@ def test_server_that_has_what_is_needed_is_accepted(version):
     check_server_version(version)
 
 
-@pytest.mark.parametrize(("version", "name"), [(130_022, "PostgreSQL 13"), (90_624, "PostgreSQL 9")])
+@pytest.mark.parametrize(("version", "name"), [(130_022, "13"), (90_624, "9")])
 def test_older_server_is_refused_by_name(version, name):
-    with pytest.raises(ConfigurationError, match=f"the database is {name}$"):
+    with pytest.raises(ConfigurationError, match=f"the server has version {name}$"):
         check_server_version(version)

@@ -141,9 +141,9 @@ def test_applying_enters_more_than_planning_and_each_run_counts_the_same():
 @pytest.mark.parametrize(
     ("words", "line", "module"),
     [
-        (["copy", "plan"], "seamark copy plan t --partitions 4:2", "seamark.copies.plan.planner"),
-        (["copy", "run"], "seamark copy run copy.json --yes", "seamark.copies.run.runner"),
-        (["land", "run"], "seamark land run orders -f config --yes", "seamark.pipelines.service"),
+        (["copies", "plan"], "seamark copies plan t --partitions 4:2", "seamark.copies.plan.planner"),
+        (["copies", "run"], "seamark copies run copy.json --yes", "seamark.copies.run.runner"),
+        (["pipelines", "run"], "seamark pipelines run orders -f config --yes", "seamark.pipelines.service"),
     ],
 )
 def test_command_without_arguments_runs_as_its_case_says(words, line, module):
@@ -153,8 +153,8 @@ def test_command_without_arguments_runs_as_its_case_says(words, line, module):
 
 
 def test_environment_and_setup_are_those_of_the_commands_case():
-    found = find_case(["copy", "run", "copy.json", "--rate", "5", "--yes"])
-    assert found.words == ("seamark", "copy", "run", "copy.json", "--rate", "5", "--yes")
+    found = find_case(["copies", "run", "copy.json", "--rate", "5", "--yes"])
+    assert found.words == ("seamark", "copies", "run", "copy.json", "--rate", "5", "--yes")
     assert (found.environment, len(found.setup)) == ("copies", 1)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tools.words.__main__ import FOLDER, REPOSITORY, find_differences, main, read_baseline
 from tools.words.hits import MOST_EXCEPTIONS, ExemptWord, count_hits, find_hits, is_exempt, read_exceptions, read_words
 from tools.words.texts import TextKind, parse_page, parse_source, read_texts, split_name
+from tools.words.vale import NOT_CHECKED_EXIT, check_pages
 
 WORDS = read_words(FOLDER / "words.yml")
 PATH = "src/seamark/core/x.py"
@@ -116,3 +119,67 @@ def test_commands(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "core: 2 words to avoid, 1 allowed" in out
     assert f"{PATH}:1: comments: somebody\n" in out
+
+
+@pytest.fixture
+def vale(tmp_path, monkeypatch):
+    """A program `vale` that prints the given findings for the canary, then for pages."""
+
+    def install(canary, pages=None, *, code=0):
+        known = {"stdin.md": [alert(found) for found in canary]}
+        for name, text in (("canary", json.dumps(known)), ("pages", json.dumps(pages or {}))):
+            (tmp_path / name).write_text(text)
+        program = tmp_path / "vale"
+        program.write_text(
+            f'#!/bin/sh\ncase "$*" in *--ext*) cat {tmp_path}/canary ;; *) cat {tmp_path}/pages ;; esac\nexit {code}\n'
+        )
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    return install
+
+
+def alert(found, line=3):
+    return {"Line": line, "Span": [5, 9], "Match": found, "Message": f"Write 'x' instead of '{found}'.", "Check": "w"}
+
+
+CANARY = ["mended", "by itself", "nobody", "is no source"]
+
+
+def test_findings_of_vale_are_warnings_without_the_exceptions(vale, capsys):
+    vale(CANARY, {"docs/x.md": [alert("Nobody", 7), alert("anew")], "docs/y.md": [alert("nobody")]})
+    exceptions = [ExemptWord("docs/y.md", "nobody", "r"), ExemptWord("docs/x.md", "mend", "r")]
+    assert check_pages(REPOSITORY, WORDS, exceptions) == 0
+    assert capsys.readouterr().out == (
+        "docs/x.md:3:5: warning: Write 'x' instead of 'anew'.\n"
+        "docs/x.md:7:5: warning: Write 'x' instead of 'Nobody'.\n"
+        "checked by Vale: 2 warnings, 1 exceptions\n"
+    )
+
+
+def test_missing_vale_is_reported(monkeypatch, capsys):
+    monkeypatch.setenv("PATH", "")
+    assert main(["vale"]) == NOT_CHECKED_EXIT
+    assert capsys.readouterr().out.startswith("not checked: Vale is not installed\nhint: run .ci/setup lint")
+
+
+@pytest.mark.parametrize("canary", [[], CANARY[:3]])
+def test_vale_that_finds_no_words_fails(vale, capsys, canary):
+    vale(canary)
+    assert check_pages(REPOSITORY, WORDS, ()) == 1
+    assert "failed: Vale doesn't find by itself, is no source, mended, nobody" in capsys.readouterr().out
+
+
+def test_vale_that_ends_with_an_error_fails(vale, capsys):
+    vale(CANARY, code=2)
+    assert check_pages(REPOSITORY, WORDS, ()) == 1
+    assert "failed: Vale ended with 2" in capsys.readouterr().out
+
+
+def test_vale_reads_the_same_list():
+    settings = (REPOSITORY / ".vale.ini").read_text()
+    assert "StylesPath = tools\n" in settings
+    assert "BasedOnStyles = words\n" in settings
+    assert "words.words = warning\n" in settings
+    # The name of the rule is that of the list's folder and file; any other YAML file there would be a rule as well.
+    assert [path.relative_to(REPOSITORY).as_posix() for path in FOLDER.rglob("*.yml")] == ["tools/words/words.yml"]

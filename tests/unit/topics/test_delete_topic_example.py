@@ -21,5 +21,5 @@ def test_the_example_lists_all_topics_and_deletes_one(tmp_path, monkeypatch, cap
     assert list(brokers.topics) == ["other"]
     said = capsys.readouterr().out
     assert "old 3 300\nother 0 0\n" in said
-    assert "- topic/old   delete: 3 records in 1 partition, for good" in said
+    assert "- topic/old   delete: 3 records in 1 partition, permanently" in said
     assert "\ndone " in said

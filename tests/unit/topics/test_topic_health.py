@@ -68,22 +68,22 @@ def test_a_partition_that_nobody_leads_is_in_all_three_lists(tmp_path):
     for check in (HealthCheck.LEADERLESS, HealthCheck.UNDER_MIN_ISR, HealthCheck.UNDER_REPLICATED):
         assert health.find(check) == (("t", 1),)
     found = one(health, HealthCheck.LEADERLESS)
-    assert (found.severity, found.next_step) == (Severity.ERROR, "bring broker 3 back")
+    assert (found.severity, found.next_step) == (Severity.ERROR, "restart broker 3")
     assert health.findings[0] is found
 
 
 def test_a_leaderless_partition_whose_copies_are_all_in_sync_names_its_brokers(tmp_path):
     health = look(tmp_path, topic("t", (None, (2,), (2,)), configs={"min.insync.replicas": "1"}), brokers=(1,))
-    assert one(health, HealthCheck.LEADERLESS).next_step == "bring broker 2 back"
+    assert one(health, HealthCheck.LEADERLESS).next_step == "restart broker 2"
 
 
 def test_missing_copies_name_the_brokers_that_are_gone_and_those_that_lag(tmp_path):
     health = look(tmp_path, topic("t", (1, (1, 2, 4), (1,))), brokers=(1, 2, 3))
     found = one(health, HealthCheck.UNDER_REPLICATED)
-    assert found.what == "the copies on brokers 2, 4 are missing or behind"
-    assert found.next_step == "bring broker 4 back; broker 2 is up: wait, or look into the log there"
+    assert found.what == "the replicas on brokers 2, 4 are missing or not in sync"
+    assert found.next_step == "restart broker 4; broker 2 is running: wait, or check the broker log"
     isr = one(health, HealthCheck.UNDER_MIN_ISR)
-    assert (isr.severity, isr.what) == (Severity.ERROR, "1 copy in sync, and min.insync.replicas is 2")
+    assert (isr.severity, isr.what) == (Severity.ERROR, "1 replica in sync, and min.insync.replicas is 2")
 
 
 def test_a_copy_on_its_way_to_another_broker_is_not_missed(tmp_path):
@@ -97,7 +97,7 @@ def test_more_copies_asked_for_than_there_are_is_a_warning(tmp_path):
     assert (lone.under_min_isr, lone.refusing, render_topic_health(lone)) == ((0,), (), "▲ UNDER MIN ISR")
     found = one(look(tmp_path, lone), HealthCheck.UNDER_MIN_ISR)
     assert (found.severity, found.partitions) == (Severity.WARNING, (0,))
-    assert "--set min.insync.replicas=1" in found.next_step
+    assert "--config min.insync.replicas=1" in found.next_step
 
 
 def test_topics_that_connect_and_kafka_live_on_must_be_compacted(tmp_path):
@@ -113,10 +113,10 @@ def test_topics_that_connect_and_kafka_live_on_must_be_compacted(tmp_path):
     said = {found.topic: (found.what, found.next_step) for found in health.findings}
     assert said["o"] == (
         "cleanup.policy is delete instead of compact",
-        "seamark topics alter o --set cleanup.policy=compact",
+        "seamark topics update o --config cleanup.policy=compact",
     )
-    assert said["c"][0] == "it has 2 partitions"
-    assert said["s"][0] == "there is no such topic"
+    assert said["c"][0] == "the config topic has 2 partitions"
+    assert said["s"][0] == "the topic does not exist"
     assert said["__consumer_offsets"][1].startswith("kafka-configs.sh")
     assert {found.severity for found in health.findings} == {Severity.ERROR}
 
@@ -197,7 +197,10 @@ def test_an_epoch_that_the_leader_has_not_had_yet_is_another_log(tmp_path):
     health = look(
         tmp_path, topic("t", WELL), readers=(reader,), bounds={("t", 0): LogOffsets(0, 9)}, epochs={("t", 0): 3}
     )
-    assert "it committed in epoch 7 of the leader, and that is 3 now" in one(health, HealthCheck.RECREATED).what
+    assert (
+        "the offset was committed in leader epoch 7, but the leader epoch is 3"
+        in one(health, HealthCheck.RECREATED).what
+    )
     fine = look(
         tmp_path, topic("t", WELL), readers=(reader,), bounds={("t", 0): LogOffsets(0, 9)}, epochs={("t", 0): 7}
     )
@@ -212,10 +215,10 @@ def test_records_that_went_before_somebody_read_them_are_counted(place):
     place.brokers.add_group("leftover", {("t", 0): 1})
     sink, leftover = place.look().findings
     assert (sink.severity, sink.reader) == (Severity.ERROR, "connector/game/reader")
-    assert sink.what == "4 records went before connector/game/reader read them"
+    assert sink.what == "4 records deleted before connector/game/reader read them"
     assert (leftover.severity, leftover.next_step) == (
         Severity.INFO,
-        "if nobody needs group leftover: seamark groups delete leftover",
+        "if group leftover is not used any more: seamark groups delete leftover",
     )
 
 
@@ -243,13 +246,16 @@ def test_a_reader_as_far_behind_as_retention_bytes_is_a_warning(place):
     (found,) = place.look().findings
     assert (found.reader, found.what) == (
         "group/late",
-        "group/late is about 900 B behind, and retention.bytes is 1000 B",
+        "the lag of group/late is about 900 B, and retention.bytes is 1000 B",
     )
 
 
 @pytest.mark.parametrize(
     ("at", "severity", "words"),
-    [(1, Severity.WARNING, "older than 5 d wait for it"), (3, Severity.INFO, "nobody can tell since when")],
+    [
+        (1, Severity.WARNING, "older than 5 d wait for it"),
+        (3, Severity.INFO, "the time since its last commit is unknown"),
+    ],
 )
 def test_a_stopped_sink_that_read_nothing_recent_is_told_that_its_position_expires(place, at, severity, words):
     place.add_topic([20, 19, 18], configs={"retention.ms": "-1"})
@@ -275,7 +281,7 @@ def test_a_stopped_sink_without_a_position_is_told(place):
     place.game.add("at-work", SINK_CONFIG)
     (found,) = place.look().findings
     assert (found.check, found.severity, found.topic) == (HealthCheck.OFFSETS_EXPIRE, Severity.INFO, "t")
-    assert found.what.startswith("connector/game/reader is stopped and has no position")
+    assert found.what.startswith("connector/game/reader is stopped and has no committed offsets")
     place.brokers.failing["read_consumer_groups", ""] = UnreachableError("no coordinator")
     assert not place.look().findings
 

@@ -34,9 +34,9 @@ def fleet(tmp_path, game, brokers):
 
 
 def test_all_topics_are_listed_and_measured_where_asked(fleet):
-    (plain,) = fleet.topics.all().items
+    (plain,) = fleet.topics.list().items
     assert (plain.name, plain.records, plain.bytes) == ("t", None, None)
-    (found,) = fleet.topics.all(sizes=True).items
+    (found,) = fleet.topics.list(sizes=True).items
     assert (found.records, found.bytes) == (10, 1000)
 
 
@@ -50,7 +50,7 @@ def test_topic_that_is_deleted_while_sizes_are_read_is_not_listed(fleet, brokers
         return read(spots)
 
     monkeypatch.setattr(brokers, "read_bounds", delete_and_read)
-    reading = fleet.topics.all(sizes=True)
+    reading = fleet.topics.list(sizes=True)
     assert [found.name for found in reading.items] == ["t"]
     assert not reading.failures
 
@@ -67,22 +67,22 @@ def test_partition_that_its_leader_does_not_know_yet_is_a_failure(fleet, brokers
         )
 
     monkeypatch.setattr(brokers, "read_bounds", read_without)
-    reading = fleet.topics.all(sizes=True)
+    reading = fleet.topics.list(sizes=True)
     assert [(found.name, found.records) for found in reading.items] == [("new", None), ("t", 10)]
     assert list(reading.failures) == ["new-0"]
 
 
 def test_a_topic_without_a_leader_has_no_number_of_records(fleet, brokers):
     brokers.topics["t"].leaderless = {1}
-    (found,) = fleet.topics.all(sizes=True).items
+    (found,) = fleet.topics.list(sizes=True).items
     assert found.records is None
 
 
 def test_the_brokers_are_closed_with_the_fleet_and_opened_again(fleet, brokers):
-    fleet.topics.all()
+    fleet.topics.list()
     fleet.close()
     assert brokers.calls["close"] == 1
-    assert len(fleet.topics.all()) == 1
+    assert len(fleet.topics.list()) == 1
 
 
 def test_one_topic_names_who_uses_it(fleet, game, brokers):
@@ -93,7 +93,7 @@ def test_one_topic_names_who_uses_it(fleet, game, brokers):
     game.add("other", {**SINK_CONFIG, "topics": "u"})
     game.add("strange", {**SINK_CONFIG, "topics": "", "topics.regex": "t(?<x"})
     brokers.add_group("g", {("t", 0): 3})
-    found = {user.subject: (user.use, user.is_active) for user in fleet.topics.one("t").users}
+    found = {user.subject: (user.use, user.is_active) for user in fleet.topics.get("t").users}
     assert found == {
         "connector/game/reader": (Use.READS, False),
         "connector/game/fitting": (Use.READS, True),
@@ -106,21 +106,21 @@ def test_one_topic_names_who_uses_it(fleet, game, brokers):
 
 def test_a_cluster_that_does_not_answer_is_a_note_of_one_topic(fleet, game):
     game.failing["read_connectors", ""] = UnreachableError("nobody answers")
-    assert any("nobody answers" in note for note in fleet.topics.one("t").notes)
+    assert any("nobody answers" in note for note in fleet.topics.get("t").notes)
 
 
 def test_a_topic_that_is_not_there_is_not_found(fleet):
-    for act in (fleet.topics.one, fleet.topics.delete, lambda name: fleet.topics.grow(name, to=3)):
-        with pytest.raises(NotFoundError, match="no topic x"):
+    for act in (fleet.topics.get, fleet.topics.delete, lambda name: fleet.topics.add_partitions(name, total=3)):
+        with pytest.raises(NotFoundError, match="topic x does not exist"):
             act("x")
 
 
 def test_create_is_planned_applied_and_undone(fleet, brokers):
-    planned = fleet.topics.create("n", partitions=3, replication=1, config={"cleanup.policy": "compact"})
+    planned = fleet.topics.create("n", partitions=3, replication_factor=1, config={"cleanup.policy": "compact"})
     (effect,) = planned.effects
     assert (effect.sign, effect.words) == (
         ChangeKind.CREATE,
-        "create: 3 partitions, replication 1 with cleanup.policy=compact",
+        "create: 3 partitions, replication factor 1 with cleanup.policy=compact",
     )
     assert planned.plan.locks == ("data.n",)
     result = fleet.apply(planned)
@@ -133,9 +133,9 @@ def test_create_is_planned_applied_and_undone(fleet, brokers):
 def test_create_refuses_what_is_there_and_what_no_broker_takes(fleet):
     with pytest.raises(AlreadyExistsError):
         fleet.topics.create("t")
-    with pytest.raises(UsageError, match="no name for a topic"):
+    with pytest.raises(UsageError, match="invalid topic name"):
         fleet.topics.create("a b")
-    with pytest.raises(UsageError, match="partitions must be 1"):
+    with pytest.raises(UsageError, match="invalid partitions"):
         fleet.topics.create("n", partitions=0)
 
 
@@ -144,7 +144,7 @@ def test_delete_names_its_users_and_keeps_what_was_committed(fleet, game, broker
     brokers.add_group("g", {("t", 0): 3})
     planned = fleet.topics.delete("t")
     (effect,) = planned.effects
-    assert (effect.sign, effect.words) == (ChangeKind.DELETE, "delete: 10 records in 2 partitions, for good")
+    assert (effect.sign, effect.words) == (ChangeKind.DELETE, "delete: 10 records in 2 partitions, permanently")
     said = "\n".join(planned.plan.notes)
     assert "connector/game/reader reads it (STOPPED)" in said
     assert "the journal keeps the committed offsets of group/g" in said
@@ -185,7 +185,7 @@ def test_the_group_of_a_paused_sink_is_named_with_the_sink_to_stop(fleet, game, 
 
 def test_delete_is_refused_where_nobody_can_tell_who_uses_it(fleet, game):
     game.failing["read_connectors", ""] = UnreachableError("nobody answers")
-    with pytest.raises(UnreachableError, match="nobody can tell who uses"):
+    with pytest.raises(UnreachableError, match="can't determine who uses"):
         fleet.topics.delete("t")
 
 
@@ -197,7 +197,7 @@ def test_delete_says_that_share_groups_are_not_known(fleet, brokers):
 @pytest.mark.parametrize("name", ["offsets", "__consumer_offsets", "seamark-journal", "seamark-journal-heads"])
 def test_topics_that_others_live_on_are_never_deleted(fleet, brokers, name):
     brokers.add_topic(name, is_internal=name.startswith("__"))
-    with pytest.raises(RefusedError, match="left alone"):
+    with pytest.raises(RefusedError, match="refusing to modify internal topic"):
         fleet.topics.delete(name)
 
 
@@ -205,29 +205,29 @@ def test_growing_says_whom_it_hurts_and_verifies(fleet, game, brokers):
     brokers.topics["t"].configs["cleanup.policy"] = "compact"
     game.add("reader", SINK_CONFIG)
     brokers.add_group("connect-reader", {("t", 0): 3}, state="STABLE")
-    planned = fleet.topics.grow("t", to=4)
+    planned = fleet.topics.add_partitions("t", total=4)
     said = "\n".join(planned.plan.notes)
     assert "connector/game/reader, group/connect-reader may read them out of order" in said
     assert "topic/t is compacted" in said
-    assert "group/connect-reader: nothing is committed for the new partitions" in said
+    assert "group/connect-reader: the new partitions have no committed offsets" in said
     assert "can't be undone" in said
-    assert planned.effects[0].words == "grow by 2 partitions, for good"
+    assert planned.effects[0].words == "add 2 partitions, permanently"
     assert fleet.apply(planned).is_done
     assert len(brokers.topics["t"].logs) == 4
 
 
 def test_growing_to_what_it_is_does_nothing(fleet):
-    assert fleet.topics.grow("t", to=2).is_empty
+    assert fleet.topics.add_partitions("t", total=2).is_empty
 
 
 def test_shrinking_is_refused_with_the_copy_that_does_it(fleet):
-    with pytest.raises(RefusedError, match="Kafka takes none away") as caught:
-        fleet.topics.grow("t", to=1)
-    assert "seamark copy plan t --partitions 2:1" in caught.value.hint
+    with pytest.raises(RefusedError, match="can't reduce topic") as caught:
+        fleet.topics.add_partitions("t", total=1)
+    assert "seamark copies plan t --partitions 2:1" in caught.value.hint
 
 
 def test_configs_are_altered_and_put_back(fleet, brokers):
-    planned = fleet.topics.alter("t", set={"cleanup.policy": "compact"}, unset=["retention.ms"])
+    planned = fleet.topics.update("t", set={"cleanup.policy": "compact"}, unset=["retention.ms"])
     fields = {field.key: (field.before, field.after) for field in planned.effects[0].fields}
     assert fields == {"cleanup.policy": (None, "compact"), "retention.ms": ("1", None)}
     result = fleet.apply(planned)
@@ -237,10 +237,10 @@ def test_configs_are_altered_and_put_back(fleet, brokers):
 
 
 def test_alter_needs_something_to_alter(fleet):
-    with pytest.raises(UsageError, match="nothing to change"):
-        fleet.topics.alter("t")
+    with pytest.raises(UsageError, match="no config to change"):
+        fleet.topics.update("t")
     with pytest.raises(UsageError, match="at once"):
-        fleet.topics.alter("t", set={"a": 1}, unset=["a"])
+        fleet.topics.update("t", set={"a": 1}, unset=["a"])
 
 
 def test_the_lock_of_a_saved_plan_is_derived(fleet):

@@ -74,6 +74,7 @@ class FleetEnvironment(OffsetEnvironment):
         self.write("new.json", {"name": "new", "config": SOURCE_CONFIG})
         define(self, "fs", **{"tasks.max": "2"})
         define(self, "added", SINK_CONFIG, topics="u")
+        self.write("fs.json", {"name": "fs", "config": {**SOURCE_CONFIG, "tasks.max": "2"}})
         self.write("broken.json", "{")
 
     def build_connect(self):
@@ -187,6 +188,7 @@ class ConnectOffsetsEnvironment(FileEnvironment):
     def __init__(self, *args, **more):
         super().__init__(*args, **more)
         self.write("wanted.json", {"orders": [{"partition": {"filename": "/o"}, "offset": {"position": 11}}]})
+        self.write("fs.json", {"name": "fs", "config": {**SOURCE_CONFIG, "tasks.max": "2"}})
         self.write("broken.json", "{")
 
     def execute(self, argv, *, typed=None):

@@ -59,7 +59,7 @@ class TornTail:
     def note(self) -> str:
         """The note to show for it."""
         return (
-            f"{len(self.data)} bytes of an unfinished entry at the end of {self.file} (byte {self.offset}) are ignored"
+            f"{len(self.data)} bytes of an incomplete entry at the end of {self.file} (byte {self.offset}) are ignored"
         )
 
 
@@ -120,9 +120,9 @@ def read_change(layout: Layout, change: str) -> StoredChange:
         stored = _read_settled(layout.change_file(change), change)
         if stored.is_open and layout.read_marker(change) is None:
             raise TamperedJournalError(
-                f"change {change} is not listed open, but {layout.change_file(change)} does not end with its close",
+                f"change {change} is not listed as open, but {layout.change_file(change)} has no close entry",
                 cause=f"the end of the file was cut off, or {layout.marker(change)} was removed",
-                hint=f"put the file back from a backup; or, to have it resumed: touch {layout.marker(change)}",
+                hint=f"restore the file from a backup; to resume the change instead: touch {layout.marker(change)}",
                 context={"change": change, "file": str(layout.change_file(change))},
             )
     return stored
@@ -156,7 +156,7 @@ def _read_entries(path: Path, frames: Frames, *, change: str) -> tuple[Entry, ..
             if entry.change != change:
                 raise TamperedJournalError(f"it is an entry of change {entry.change}")
             if (entry.kind is EntryKind.OPEN) != (number == 0):
-                raise TamperedJournalError("the first entry, and no other, opens the change")
+                raise TamperedJournalError("only the first entry may open the change")
             yield entry
 
     try:
@@ -165,15 +165,15 @@ def _read_entries(path: Path, frames: Frames, *, change: str) -> tuple[Entry, ..
         reason = f"{error.message}: {error.cause}" if error.cause else error.message
         raise _tampered(path, reason, number=place[0], offset=place[1], hint=error.hint) from None
     if not entries:
-        raise _tampered(path, "the file holds no whole entry", number=0, offset=0)
+        raise _tampered(path, "the file contains no complete entry", number=0, offset=0)
     return entries
 
 
 def _tampered(path: Path, reason: str, *, number: int, offset: int, hint: str = "") -> TamperedJournalError:
     return TamperedJournalError(
-        f"{path} was changed after it was written, or its disk fails: entry {number} at byte {offset}",
+        f"{path} was modified after it was written, or its disk fails: entry {number} at byte {offset}",
         cause=reason,
-        hint=hint or f"keep a copy of {path}, look after the disk, and put the file back from a backup",
+        hint=hint or f"keep a copy of {path}, check the disk, and restore the file from a backup",
         context={"file": str(path), "entry": str(number), "offset": str(offset)},
     )
 
@@ -224,7 +224,7 @@ class FileJournalWriter:
         with self._mutex:
             fd = self._fd
             if fd is None:
-                raise UsageError(f"the hold of change {self._change} was released")
+                raise UsageError(f"this process has released change {self._change}")
             check_appendable(self._entries[-1], failure=self._failure)
             at = format_timestamp(self._now())
             entries = build_entries(self._change, bodies, by=self._by, at=at, after=self._entries[-1])
@@ -260,7 +260,7 @@ class FileJournalWriter:
         them. The partial write isn't removed either: another process may hold the file by now, and every reader detects
         a torn tail.
         """
-        self._failure = f"{name} failed, and whether it is on the disk is not known"
+        self._failure = f"writing {name} failed; it is unknown whether it is on disk"
         with journal_errors(self._failure, self._layout.folder, change=self._change):
             write_all(fd, frame)
             os.fsync(fd)
@@ -282,29 +282,29 @@ class FileJournalWriter:
         mine, there = os.fstat(fd), self._path.stat()
         if (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino) or mine.st_size != size:
             raise JournalError(
-                f"{self._path} was replaced or written by something that is not seamark",
-                hint=f"find out what; then: seamark journal show {self._change}",
+                f"{self._path} was replaced or modified by another program",
+                hint=f"find that program; then: seamark journal show {self._change}",
                 context={"change": self._change, "file": str(self._path)},
             )
 
     def _fenced(self) -> FencedError:
-        cause = "its listing under open/ was removed"
+        cause = "its marker below open/ was removed"
         try:
             stored = read_change(self._layout, self._change)
             hold = find_hold(stored.entries)
             if find_nonce(stored.entries) != self._nonce:
-                cause = f"{hold.by} holds it since {hold.at}"
+                cause = f"{hold.by} has held it since {hold.at}"
             elif not stored.is_open:
                 cause = "it was closed"
             elif self._layout.read_marker(self._change) is not None:
-                cause = "somebody has begun to take it over"
+                cause = "another process has begun to take it over"
         except (SeamarkError, OSError):
             # This only affects the wording of the cause; that this process is fenced is certain.
-            cause = "somebody else's nonce stands in its place"
+            cause = "its marker has the nonce of another process"
         return FencedError(
-            f"change {self._change} was taken from this process; it writes and does nothing more",
+            f"change {self._change} was taken over by another process; this process makes no more changes",
             cause=cause,
-            hint=f"seamark journal show {self._change}",
+            hint=f"show the change: seamark journal show {self._change}",
             context={"change": self._change},
         )
 

@@ -95,7 +95,7 @@ def read_owned(path: Path) -> bytes:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise TamperedJournalError(f"{path} is a symbolic link; the journal has none") from None
+            raise TamperedJournalError(f"{path} is a symbolic link, and a journal never contains any") from None
         raise
     with os.fdopen(fd, "rb") as file:
         check_owner(path, os.fstat(fd))
@@ -106,13 +106,13 @@ def check_owner(path: Path, status: os.stat_result) -> None:
     """Refuse a file of another user, or one that other users can write."""
     if status.st_uid != os.geteuid():
         raise TamperedJournalError(
-            f"{path} belongs to user {status.st_uid}, and this is user {os.geteuid()}",
-            hint=f"find out who put it there; run seamark as user {status.st_uid}, or: chown {os.geteuid()} {path}",
+            f"{path} belongs to user {status.st_uid}, but seamark runs as user {os.geteuid()}",
+            hint=f"find out who created it; then run seamark as user {status.st_uid}, or: chown {os.geteuid()} {path}",
         )
     if status.st_mode & _WRITABLE_BY_OTHERS:
         mode = FOLDER_MODE if stat.S_ISDIR(status.st_mode) else FILE_MODE
         raise TamperedJournalError(
-            f"{path} can be written by others (mode {stat.S_IMODE(status.st_mode):04o})",
+            f"other users can write to {path} (mode {stat.S_IMODE(status.st_mode):04o})",
             hint=f"find out who changed it, then: chmod {mode:o} {path}",
         )
 
@@ -134,12 +134,12 @@ def journal_errors(doing: str, folder: Path, *, change: str = "") -> Iterator[No
 
 def _next_step(code: int | None, folder: Path) -> str:
     if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"make room on its disk (df -h {folder})"
+        return f"free space on its disk (df -h {folder})"
     if code in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"make it writable (ls -ld {folder}; findmnt -T {folder})"
     if code == errno.ENOENT:
         return f"find out who removed it (ls -la {folder})"
-    return f"look after its disk (dmesg | tail; findmnt -T {folder})"
+    return f"check its disk (dmesg | tail; findmnt -T {folder})"
 
 
 #     entry 0000000123 <SHA-256 of the entry> <CRC-32 of this line so far>⏎
@@ -345,7 +345,7 @@ class Layout:
         except FileNotFoundError:
             return None
         except UnicodeDecodeError:
-            raise TamperedJournalError(f"{self.marker(change)} is not as seamark writes it") from None
+            raise TamperedJournalError(f"{self.marker(change)} is damaged: it is not UTF-8") from None
 
     def read_key(self) -> KeyRecord | None:
         """Return the record of the journal's key; None if there is none."""

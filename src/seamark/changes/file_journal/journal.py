@@ -97,9 +97,9 @@ class FileJournal:
     def begin(self, opening: Opening) -> FileJournalWriter:
         """Take the locks and write the `open` entry. See `JournalPort.begin`."""
         if not is_change_id(opening.change):
-            raise UsageError(f"{opening.change!r} is no change id", hint="change ids are ULIDs, in capital letters")
+            raise UsageError(f"invalid change ID {opening.change!r}", hint="use a ULID in capital letters")
         entry = build_opening_entry(opening)
-        with journal_errors(f"change {opening.change} was not begun", self._layout.folder):
+        with journal_errors(f"change {opening.change} was not started", self._layout.folder):
             self._layout.make()
             with hold_gate(self._layout, wait_seconds=self._gate_wait_seconds):
                 self._check_key(opening)
@@ -107,7 +107,7 @@ class FileJournal:
                 hold = take_locks(
                     self._layout, opening.locks, change=opening.change, by=opening.by, nonce=opening.nonce
                 )
-                with hold.released_on_error(), self._taken_back_on_error(opening.change):
+                with hold.released_on_error(), self._removed_on_error(opening.change):
                     # List the change as open before its file exists, so that no open change is ever unlisted.
                     self._layout.write_marker(opening.change, opening.nonce)
                     target = self._layout.change_file(opening.change)
@@ -203,7 +203,9 @@ class FileJournal:
             try:
                 return self._closed.read(self._layout, found)
             except FileNotFoundError:
-                raise NotFoundError(f"the journal has no change {change}", hint="seamark journal list") from None
+                raise NotFoundError(
+                    f"the journal has no change {change}", hint="list the changes: seamark journal list"
+                ) from None
 
     def _stored(self, changes: list[str]) -> Iterator[StoredChange]:
         for change in changes:
@@ -216,7 +218,7 @@ class FileJournal:
     def _refuse_conflicts(self, opening: Opening) -> None:
         """Refuse if an open change, with or without a live process, has a conflicting lock. Unlists closed changes."""
         if self._layout.change_file(opening.change).exists():
-            raise AlreadyExistsError(f"the journal has a change {opening.change} already")
+            raise AlreadyExistsError(f"the journal already has a change {opening.change}")
         for change in self._layout.open_ids():
             stored = next(self._stored([change]), None)
             if stored is None or not stored.is_open:
@@ -240,11 +242,11 @@ class FileJournal:
         step = f"at step {head.step}" if head.step else "before its first step"
         return LockedError(
             f"{mine} is locked by change {head.change} ({head.title})",
-            cause=f"{head.by} holds {theirs} since {head.opened_at}, {step}, last entry at {head.last_at}; "
-            + (f"its process lives: {living}" if living else "its process has ended"),
-            hint=f"wait for it, or look at it: seamark journal show {head.change}"
+            cause=f"{head.by} has held {theirs} since {head.opened_at}, {step}, last entry at {head.last_at}; "
+            + (f"its process is running: {living}" if living else "its process has ended"),
+            hint=f"wait until it ends, or show it: seamark journal show {head.change}"
             if living
-            else f"seamark journal resume {head.change}",
+            else f"finish it: seamark journal resume {head.change}",
             context={"change": head.change, "lock": theirs, "nonce": head.nonce},
         )
 
@@ -253,19 +255,19 @@ class FileJournal:
         if not stored.is_open:
             raise RefusedError(
                 f"change {head.change} is closed; there is nothing to take over",
-                hint=f"seamark journal show {head.change}",
+                hint=f"show the change: seamark journal show {head.change}",
                 context={"change": head.change},
             )
         if expected_nonce is not None and expected_nonce != head.nonce:
             raise LockedError(
-                f"change {head.change} is held under nonce {head.nonce}, not {expected_nonce}",
+                f"the holder of change {head.change} is {head.nonce}, not {expected_nonce}",
                 cause=f"{head.by} holds it, last entry at {head.last_at}",
-                hint=f"look again before you decide: seamark journal show {head.change}",
+                hint=f"show the change again, then decide: seamark journal show {head.change}",
                 context={"change": head.change, "nonce": head.nonce},
             )
 
     @contextmanager
-    def _taken_back_on_error(self, change: str) -> Iterator[None]:
+    def _removed_on_error(self, change: str) -> Iterator[None]:
         """Remove a change whose begin failed: no step was run, and it should not keep locks."""
         try:
             yield
@@ -297,5 +299,5 @@ class FileJournal:
     def _set_aside(self, torn: TornTail, change: str) -> dict[str, object]:
         target = self._layout.next_torn_file(change)
         replace_file(target, torn.data, draft=self._layout.draft(target))
-        words = f"{len(torn.data)} bytes of an unfinished entry stood at byte {torn.offset}; they are in {target.name}"
+        words = f"moved {len(torn.data)} bytes of an incomplete entry at byte {torn.offset} to {target.name}"
         return {"note": words, "torn_bytes": len(torn.data), "offset": torn.offset, "set_aside": target.name}

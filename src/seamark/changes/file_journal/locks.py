@@ -57,9 +57,9 @@ def _wait_for(fd: int, *, wait_seconds: float) -> None:
             holder = os.pread(fd, 200, 0).decode(errors="replace").strip()
             process = holder.partition(" ")[0]
             raise LockedError(
-                f"another seamark has been beginning a change for more than {wait_seconds:g} s",
-                cause=f"it is process {holder}; it may be stopped, or its disk may hang",
-                hint=f"let it go on (kill -CONT {process}) or end it (kill -9 {process}); nothing is lost by either",
+                f"another seamark process has been starting a change for more than {wait_seconds:g} s",
+                cause=f"process {holder} may be suspended, or its disk may not respond",
+                hint=f"continue it (kill -CONT {process}) or end it (kill -9 {process}); both are safe",
             )
         time.sleep(_POLL_SECONDS)
 
@@ -150,7 +150,8 @@ def _still_held(name: str, fd: int) -> LockedError:
     return LockedError(
         f"{name} is still locked by a change that has just ended",
         cause=f"held by {_read_holder(fd)}",
-        hint="run the command again; if this stays, that process is stopped: let it go on, or end it",
+        hint="run the command again; if the error persists, that process is suspended: continue it (kill -CONT) or "
+        "end it",
         context={"lock": name},
     )
 
@@ -179,4 +180,4 @@ def _read_holder(fd: int) -> str:
         holder = json.loads(os.pread(fd, 10_000, 0))
         return f"{holder['by']}, process {holder['pid']} on {holder['host']}"
     except (ValueError, KeyError, TypeError):
-        return "a process that has not said who it is"
+        return "an unknown process"

@@ -179,7 +179,7 @@ def check_topics(admin: TopicAdmin, *, names: JournalNames | None = None) -> tup
     if missing:
         raise NotFoundError(
             f"the journal is not set up: no topic {' and no topic '.join(missing)}",
-            hint="seamark init makes the journal's topics",
+            hint="create the journal's topics: seamark init",
             context={"topics": ", ".join(missing)},
         )
     return tuple(difference for spec in specs for difference in compare_topic(spec, found[spec.name]))
@@ -208,13 +208,14 @@ def refuse_differences(differences: Sequence[Difference]) -> None:
         return
     configs = [difference for difference in bad if difference.key != "partitions"]
     fixes = [
-        f"kafka-configs --alter --topic {difference.topic} --add-config {difference.key}={difference.wanted}"
+        f"kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic {difference.topic} --add-config "
+        f"{difference.key}={difference.wanted}"
         for difference in configs
     ]
     if len(configs) < len(bad):
-        fixes.append("name another topic for the journal: the partitions of a topic can't be taken away")
+        fixes.append("set journal_topic to another topic: Kafka can't remove partitions")
     raise InvalidSettingError(
-        "a topic of the journal is set up so that it could lose history; nothing is done",
+        "a topic of the journal has settings that could delete history; no changes were made",
         cause="; ".join(difference.describe() for difference in bad),
         hint="; ".join(fixes),
     )

@@ -171,10 +171,10 @@ class ChunkAssembly:
         chunk, chunks = self._read_number(record, "chunk"), self._read_number(record, "chunks")
         parts = self._pending.setdefault(key, [])
         if chunk != len(parts) or not 0 <= chunk < chunks:
-            raise self._tampered(record, f"chunk {chunk} of {chunks} stands where chunk {len(parts)} should")
+            raise self._tampered(record, f"found chunk {chunk} of {chunks}, expected chunk {len(parts)}")
         parts.append(record)
         if _read_labels(record) != _read_labels(parts[0]):
-            raise self._tampered(record, "it belongs to another entry than the chunk before it")
+            raise self._tampered(record, "it belongs to another entry than the previous chunk")
         if len(parts) < chunks:
             return None
         del self._pending[key]
@@ -188,15 +188,17 @@ class ChunkAssembly:
             raise self._tampered(last, f"{error.message}: {error.cause}" if error.cause else error.message) from None
         labels = (str(entry.number).encode(), str(entry.kind).encode(), entry.hash.encode())
         if (last.key, *labels) != (entry.change.encode(), *_read_labels(last)[:3]):
-            raise self._tampered(last, f"it holds entry {entry.number} of change {entry.change}, not as it was written")
+            raise self._tampered(
+                last, f"its key and headers don't match its value, entry {entry.number} of change {entry.change}"
+            )
         return entry
 
     def check_whole(self) -> None:
         """Refuse an incomplete entry: an entry's chunks are written together or not at all."""
         for key in self._pending:
             raise TamperedJournalError(
-                f"the last entry of change {key.decode(errors='replace')} misses a part in the topic {self._topic}",
-                hint="find out what deleted or wrote records there; its retention must be unlimited",
+                f"the last entry of change {key.decode(errors='replace')} is incomplete in topic {self._topic}",
+                hint="find the program that deleted or wrote records there; the topic's retention must be unlimited",
             )
 
     def _read_number(self, record: LogRecord, name: str) -> int:
@@ -211,9 +213,9 @@ class ChunkAssembly:
     def _tampered(self, record: LogRecord, reason: str) -> TamperedJournalError:
         change = (record.key or b"").decode(errors="replace")
         return TamperedJournalError(
-            f"the record at offset {record.offset} of the topic {self._topic} is not as seamark wrote it",
+            f"the record at offset {record.offset} of topic {self._topic} is not a record of seamark",
             cause=f"change {change}: {reason}",
-            hint="find out what else writes to this topic; nobody but seamark may",
+            hint="find the program that writes to this topic; only seamark may",
             context={"topic": self._topic, "offset": str(record.offset), "change": change},
         )
 
@@ -259,8 +261,8 @@ def read_change(log: PartitionLog, change: str) -> tuple[Entry, ...]:
     for entry in entries:
         if (entry.kind is EntryKind.OPEN) != (entry.number == 0):
             raise TamperedJournalError(
-                f"entry {entry.number} of change {change} is a second opening, or the first is none",
-                hint="find out what else writes to the journal's topic; nobody but seamark may",
+                f"entry {entry.number} of change {change} is invalid: exactly the first entry must open the change",
+                hint="find the program that writes to the journal's topic; only seamark may",
             )
     return check_chain(entries)
 
@@ -277,9 +279,9 @@ def check_tail(entries: tuple[Entry, ...], head: Head | None) -> None:
     known = head.last_number < len(entries) and entries[head.last_number].hash == head.last_hash
     if not known:
         raise TamperedJournalError(
-            f"entry {head.last_number} of change {head.change} is missing, or is another than its head says",
-            cause=f"the journal holds {len(entries)} entries of it",
-            hint="find out what deleted records of the journal's topic; its retention must be unlimited",
+            f"entry {head.last_number} of change {head.change} is missing or differs from its head",
+            cause=f"the journal has {len(entries)} entries of the change",
+            hint="find the program that deleted records of the journal's topic; its retention must be unlimited",
             context={"change": head.change},
         )
 
@@ -288,8 +290,8 @@ def build_lost(head: Head, topic: str) -> TamperedJournalError:
     """Build the error for an open change of which only the head remains."""
     return TamperedJournalError(
         f"change {head.change} ({head.title}) is open, but topic {topic} has no entry of it",
-        cause="the topic was deleted and made anew, or records of it were deleted: what was before can't be told",
-        hint="docs/runbooks/journal-topic-lost.md says how to go on without it",
+        cause="the topic was recreated, or its records were deleted; the state before the change is unknown",
+        hint="follow docs/runbooks/journal-topic-lost.md",
         context={"change": head.change},
     )
 
@@ -403,7 +405,7 @@ class KafkaJournalWriter:
         """Write several entries in one transaction, with the time `at`, or the current time."""
         with self._mutex:
             if self.is_released:
-                raise UsageError(f"the hold of change {self._change} was released")
+                raise UsageError(f"this process has released change {self._change}")
             if isinstance(self._failure, FencedError):
                 raise self._failure
             check_appendable(self._entries[-1], failure=self._failure.message if self._failure else "")
@@ -417,7 +419,7 @@ class KafkaJournalWriter:
             records = build_change_records(entries, head, names=self._names, now=now)
             # Whatever ends this block early, including an interrupt, leaves a writer with an unknown state.
             self._failure = JournalError(
-                f"entry {entries[0].number} of change {self._change} was not written to its end"
+                f"entry {entries[0].number} of change {self._change} was not written completely"
             )
             try:
                 self._hold.write(records)
@@ -445,10 +447,10 @@ class KafkaJournalWriter:
 
     def _build_fenced(self, error: FencedError) -> FencedError:
         return FencedError(
-            f"change {self._change} was taken from this process; it writes and does nothing more",
-            cause=f"{error.message}; or this process was stopped in the middle of a write ({error.cause})",
-            hint=f"see who holds it: seamark journal show {self._change}; "
-            f"if nobody does any more, seamark journal resume {self._change} finishes it",
+            f"change {self._change} was taken over by another process; this process makes no more changes",
+            cause=f"{error.message}; or this process was suspended during a write ({error.cause})",
+            hint=f"show its holder: seamark journal show {self._change}; "
+            f"if that process has ended: seamark journal resume {self._change}",
             context={"change": self._change, **error.context},
         )
 

@@ -163,9 +163,9 @@ class OpenChangeIndex:
                 _refuse_key(key)
         except (TamperedJournalError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise TamperedJournalError(
-                f"the record at offset {record.offset} of the topic {self._log.topic} is not as seamark wrote it",
+                f"the record at offset {record.offset} of topic {self._log.topic} is not a record of seamark",
                 cause=error.message if isinstance(error, TamperedJournalError) else str(error),
-                hint="find out what else writes to this topic; nobody but seamark may",
+                hint="find the program that writes to this topic; only seamark may",
                 context={"topic": self._log.topic, "offset": str(record.offset), "key": key},
             ) from None
 
@@ -255,8 +255,8 @@ def _locked(mine: str, theirs: str, head: Head) -> LockedError:
     step = f"at step {head.step}" if head.step else "before its first step"
     return LockedError(
         f"{mine} is locked by change {head.change} ({head.title})",
-        cause=f"{head.by} holds {theirs} since {head.opened_at}, {step}, last entry at {head.last_at}",
-        hint=f"wait for it, or look at it: seamark journal show {head.change}; "
+        cause=f"{head.by} has held {theirs} since {head.opened_at}, {step}, last entry at {head.last_at}",
+        hint=f"wait until it ends, or show it: seamark journal show {head.change}; "
         f"if its process has ended: seamark journal resume {head.change}",
         context={"change": head.change, "lock": theirs, "nonce": head.nonce, "by": head.by},
     )

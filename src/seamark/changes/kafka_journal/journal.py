@@ -49,7 +49,7 @@ class KafkaJournal:
     def begin(self, opening: Opening) -> KafkaJournalWriter:
         """Take the locks and write the `open` entry. See `JournalPort.begin`."""
         if not is_change_id(opening.change):
-            raise UsageError(f"{opening.change!r} is no change id", hint="change ids are ULIDs, in capital letters")
+            raise UsageError(f"invalid change ID {opening.change!r}", hint="use a ULID in capital letters")
         return self._keep(begin_change(self._checked(), opening, now=self._now))
 
     def take_over(

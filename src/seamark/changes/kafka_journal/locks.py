@@ -173,8 +173,8 @@ class Gate:
             return
         seconds = self._clients.timing.enter_seconds
         raise LockedError(
-            f"others have been beginning changes for {seconds:g} s; nothing was begun",
-            cause=f"{holder.by} is at it now" if holder else "the brokers answer too slowly",
+            f"other processes have been starting changes for {seconds:g} s; no change was started",
+            cause=f"{holder.by} is starting one now" if holder else "the brokers respond too slowly",
             hint="run the command again",
             context={"by": holder.by if holder else ""},
         )
@@ -290,9 +290,9 @@ def _write_opening(gate: Gate, opening: Opening, *, records: list[Outgoing]) -> 
         return gate.write(records)
     except JournalError as error:
         raise JournalError(
-            f"change {opening.change} was not begun: {error.message}",
+            f"change {opening.change} was not started: {error.message}",
             cause=error.cause,
-            hint=f"{error.hint}; no step was done. If seamark journal list --open shows it: "
+            hint=f"{error.hint}; no step was applied. If `seamark journal list --state open` lists the change: "
             f"seamark journal resume {opening.change}",
             context={"change": opening.change, **error.context},
         ) from None
@@ -354,7 +354,7 @@ def take_change(
 
 def _not_begun(change: str, error: SeamarkError) -> JournalError:
     return JournalError(
-        f"change {change} was not begun: {error.message}",
+        f"change {change} was not started: {error.message}",
         cause=error.cause,
         hint=error.hint,
         context={"change": change, **error.context},
@@ -363,9 +363,9 @@ def _not_begun(change: str, error: SeamarkError) -> JournalError:
 
 def _left_open(change: str, error: SeamarkError) -> JournalError:
     return JournalError(
-        f"change {change} is open in the journal, and its locks could not be taken; no step was done",
+        f"change {change} is open in the journal, but its locks were not acquired; no step was applied",
         cause=f"{error.message}: {error.cause}",
-        hint=f"seamark journal resume {change}",
+        hint=f"finish it: seamark journal resume {change}",
         context={"change": change, **error.context},
     )
 
@@ -375,7 +375,7 @@ def _is_ours(head: Head | None, opening: Opening) -> bool:
     if head is None:
         return False
     if head.nonce != opening.nonce:
-        raise _fenced(opening.change, f"{head.by} has held it since, last entry at {head.last_at}")
+        raise _fenced(opening.change, f"{head.by} holds it, last entry at {head.last_at}")
     return True
 
 
@@ -383,7 +383,7 @@ def _fenced(change: str, cause: str) -> FencedError:
     return FencedError(
         f"change {change} was taken over before its first step",
         cause=cause,
-        hint=f"seamark journal show {change}",
+        hint=f"show the change: seamark journal show {change}",
         context={"change": change},
     )
 
@@ -391,7 +391,7 @@ def _fenced(change: str, cause: str) -> FencedError:
 def _refuse_known(clients: JournalClients, opening: Opening) -> None:
     with clients.open_journal_log() as log:
         if has_change(log, opening.change):
-            raise AlreadyExistsError(f"the journal has a change {opening.change} already")
+            raise AlreadyExistsError(f"the journal already has a change {opening.change}")
 
 
 def _find_open(clients: JournalClients, heads: dict[str, Head], change: str, *, expected_nonce: str | None) -> Head:
@@ -422,14 +422,14 @@ def _closed(entries: tuple[Entry, ...]) -> RefusedError:
     if entries[-1].kind is EntryKind.CLOSE:
         message = f"change {change} is closed; there is nothing to take over"
     else:
-        message = f"change {change} has no head in the topic of heads, and no close entry"
-    return RefusedError(message, hint=f"seamark journal show {change}", context={"change": change})
+        message = f"change {change} has no head record and no close entry"
+    return RefusedError(message, hint=f"show the change: seamark journal show {change}", context={"change": change})
 
 
 def _other_nonce(by: str, nonce: str, *, change: str, expected: str, last_at: str) -> LockedError:
     return LockedError(
-        f"change {change} is held under nonce {nonce}, not {expected}",
+        f"the holder of change {change} is {nonce}, not {expected}",
         cause=f"{by} holds it, last entry at {last_at}",
-        hint=f"look again before you decide: seamark journal show {change}",
+        hint=f"show the change again, then decide: seamark journal show {change}",
         context={"change": change, "nonce": nonce, "by": by},
     )

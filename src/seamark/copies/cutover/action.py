@@ -64,11 +64,11 @@ STOPPED, RUNNING = "STOPPED", "RUNNING"
 class CutoverGroup:
     """A group that gets offsets in the target. A pipeline is the group `pipeline/NAME`.
 
-    A group with `sees_debris` also reads records of aborted transactions.
+    A group with `sees_aborted` also reads records of aborted transactions.
     """
 
     group: str
-    sees_debris: bool
+    sees_aborted: bool
 
     @property
     def is_pipeline(self) -> bool:
@@ -100,7 +100,7 @@ class CutoverSeen:
         return next(one for one in self.connectors if (one.cluster, one.name) == wanted.place)
 
 
-@action_kind("cut-over")
+@action_kind("cutover")
 @needs_permission(Permission.ADMINISTER, Permission.CHANGE_CONFIG, Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
 class CutOver(Action):
@@ -126,7 +126,7 @@ class CutOver(Action):
 
     def __post_init__(self) -> None:
         if self.held.keys() != self.configs.keys():
-            raise RefusedError("a cutover whose topic configs can't be restored", hint="create a new plan")
+            raise RefusedError("the topic configs of this cutover can't be restored", hint="create a new plan")
 
     @property
     def subject(self) -> str:
@@ -171,9 +171,9 @@ class CutOver(Action):
             try:
                 found = copies.translate(self.copy, [one.group], missing=self.missing)[one.group]
             except SeamarkError as error:
-                said[one.group] = f"what it reads again is known after the last catch-up: {error.message}"
+                said[one.group] = f"the number of reprocessed records is known after the last catch-up: {error.message}"
             else:
-                said[one.group] = f"would read {found.replay_words} as it stands now"
+                said[one.group] = f"would reprocess {found.replay_words} from its current offsets"
         return said
 
     def steps(self, seen: CutoverSeen) -> StepSequence:
@@ -230,7 +230,7 @@ class CutOver(Action):
                 target=self.target,
                 readers=groups,
                 missing=self.missing,
-                sees_debris=one.sees_debris,
+                sees_aborted=one.sees_aborted,
             )
 
     def _build_fences(self, seen: CutoverSeen) -> Iterator[Step]:
@@ -316,21 +316,19 @@ class CutOver(Action):
             yield Effect(
                 ChangeKind.CHANGE,
                 build_group_owner(group.group),
-                f"goes on in {self.new_topic} at the first record it has not had",
+                f"continues in {self.new_topic} at the first record that it has not processed",
                 consequences=(consequences,) if consequences else (),
             )
         if self.configs:
             fields = tuple(FieldChange(key, self.held[key], final) for key, final in sorted(self.configs.items()))
-            yield Effect(
-                ChangeKind.CHANGE, f"topic/{self.new_topic}", f"gets the configs that {self.source} has", fields
-            )
+            yield Effect(ChangeKind.CHANGE, f"topic/{self.new_topic}", f"gets the configs of {self.source}", fields)
         if self.recreated:
-            words = f"is deleted and made anew with {self.recreated.partitions} partitions"
+            words = f"is recreated with {self.recreated.partitions} partitions"
             yield Effect(ChangeKind.DELETE, f"topic/{self.source}", words)
 
     def _describe_connector(self, one: CutoverConnector) -> str:
-        switched = "" if self.recreated else ", is turned over"
-        return f"stays stopped{switched}" if one.state == STOPPED else f"stops{switched}, and starts again"
+        switched = "" if self.recreated else ", is switched"
+        return f"stays stopped{switched}" if one.state == STOPPED else f"stops{switched} and starts again"
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the action that moves consumers and producers back to the source, unless the source was deleted."""

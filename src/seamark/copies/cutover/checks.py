@@ -46,10 +46,10 @@ class PreCopy(CopyCheck):
     writes: ClassVar[bool] = True
 
     def intend(self, world: Environment) -> Intent:
-        return Intent(before=None, after=f"what has come to {self.source} is in {self.target}")
+        return Intent(before=None, after=f"the new records of {self.source} are in {self.target}")
 
     def describe(self) -> str:
-        return f"copy what has come to {self.source} to {self.subject}, while everybody goes on"
+        return f"copy the new records of {self.source} to {self.subject} while connectors run"
 
     def perform(self, world: Environment, intent: Intent) -> str:
         return world.use(COPIES)().approach(self.copy)
@@ -88,7 +88,7 @@ class VerifyCopy(CopyCheck):
     level: str = "standard"
 
     def describe(self) -> str:
-        return f"make sure that all of {self.source} is in {self.subject} ({self.level} verification)"
+        return f"verify that {self.subject} has all records of {self.source} ({self.level} verification)"
 
     def perform(self, world: Environment, intent: Intent) -> str:
         return world.use(COPIES)().verify(self.copy, self.level)
@@ -112,16 +112,16 @@ class CheckSourceIdle(CopyCheck):
         return f"topic/{self.source}"
 
     def describe(self) -> str:
-        return f"make sure that nobody writes to {self.subject}"
+        return f"verify that no producer writes to {self.subject}"
 
     def perform(self, world: Environment, intent: Intent) -> None:
         began_at = world.clock.now()
         while True:
             if left := world.use(COPIES)().count_left(self.copy):
                 raise RefusedError(
-                    f"somebody still writes to {self.source}: {left} offsets came since it was copied",
-                    cause="a producer that is no connector of this plan, or a transaction that nobody has ended",
-                    hint="stop it, then repeat the cut-over; seamark topics show names who writes",
+                    f"a producer still writes to {self.source}: {left} offsets were added since it was copied",
+                    cause="a producer that is not a connector of this plan, or an open transaction",
+                    hint=f"find it with seamark topics show {self.source}, stop it, and repeat the cutover",
                 )
             if world.clock.now() - began_at >= self.quiet_seconds:
                 return
@@ -142,7 +142,7 @@ class CheckTargetUnwritten(GuardStep, CopyCheck):
     ends: Mapping[int, int] = field(default_factory=dict)
 
     def describe(self) -> str:
-        return f"make sure that nobody has written to {self.subject} since"
+        return f"verify that no producer has written to {self.subject} since the cutover"
 
     def find_refusal(self, world: Environment) -> SeamarkError | None:
         """Count what was written since the cutover."""
@@ -151,9 +151,9 @@ class CheckTargetUnwritten(GuardStep, CopyCheck):
         if not new:
             return None
         return RefusedError(
-            f"{new} offsets were written to {self.target} since the cut-over; it can't be taken back",
-            cause=f"those records are not in {self.source}: whoever reads that would never see them",
-            hint=f"copy them back the other way: seamark copy plan {self.target} --to …",
+            f"the cutover can't be undone: {new} offsets were written to {self.target} since",
+            cause=f"those records are not in {self.source}, so that its consumers would never read them",
+            hint=f"copy them in the other direction: seamark copies plan {self.target} --target TOPIC",
         )
 
 
@@ -184,14 +184,14 @@ class FencePipeline(CheckStep):
         return _intend_fence(world, self.owner, self.topic)
 
     def describe(self) -> str:
-        return f"shut out whoever lands topic/{self.topic} as {self.owner}"
+        return f"fence all runs of {self.owner} on topic/{self.topic}"
 
     def perform(self, world: Environment, intent: Intent) -> None:
         began_at = world.clock.now()
         taken = world.use(COPIES)().shut_out(self.owner, self.topic)
         while True:
             if world.use(COPIES)().read_epochs(self.owner, self.topic) != taken:
-                raise _build_running(self.owner, self.topic, cause="a run has taken its partitions again")
+                raise _build_running(self.owner, self.topic, cause="a run has claimed its partitions again")
             if world.clock.now() - began_at >= self.quiet_seconds:
                 return
             world.clock.sleep(min(_LOOK_SECONDS, self.quiet_seconds))
@@ -221,7 +221,7 @@ class CheckPipelineMoved(CopyCheck):
         return _intend_fence(world, self.owner, self.source)
 
     def describe(self) -> str:
-        return f"make sure that {self.owner} has landed nothing from {self.source} since"
+        return f"verify that {self.owner} has written nothing from {self.source} since"
 
     def perform(self, world: Environment, intent: Intent) -> None:
         # Fence first: the offsets that are read afterwards can't change any more.
@@ -232,7 +232,7 @@ class CheckPipelineMoved(CopyCheck):
         wanted = {(self.target, partition): offset for partition, offset in found.offsets.items()}
         held = read_commits(world, self.owner, tuple(wanted))
         if {spot: commit.offset for spot, commit in held.items()} != wanted:
-            cause = f"its places in {self.source} and in {self.target} are not the same any more"
+            cause = f"its ledger offsets in {self.source} and in {self.target} no longer correspond"
             raise _build_running(self.owner, self.source, cause=cause)
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
@@ -247,7 +247,7 @@ def _intend_fence(world: Environment, owner: str, topic: str) -> Intent:
 
 def _build_running(owner: str, topic: str, *, cause: str) -> RefusedError:
     return RefusedError(
-        f"somebody has started {owner} on {topic} while it was carried over",
+        f"{owner} was started on {topic} during the cutover",
         cause=cause,
-        hint="stop whoever starts it, a timer or a supervisor; then repeat the cut-over",
+        hint="disable the scheduler or supervisor that starts it, then repeat the cutover",
     )

@@ -12,7 +12,7 @@ from seamark.copies.cutover.translation import CopyMap, Missing, TranslatedGroup
 from seamark.copies.plan.endpoints import find_topic, read_stable_bounds
 from seamark.copies.plan.plan import CopyPlan, TopicEnd, build_back_name, cut_slices, parse_copy_name
 from seamark.copies.plan.planner import choose_limits
-from seamark.copies.plan.progress import AbortedRecords, CopyProgress, find_debris, list_ahead, read_progress
+from seamark.copies.plan.progress import AbortedRecords, CopyProgress, find_aborted, list_ahead, read_progress
 from seamark.copies.plan.registry import check_readable, find_plan, register
 from seamark.copies.plan.settings import build_ends
 from seamark.copies.run.runner import CopyEvents, CopyRunner, CopyRunOptions, SilentCopyEvents
@@ -43,11 +43,11 @@ def plan_back(first: CopyPlan, *, id: str, kafka: BrokersPort) -> CopyPlan:  # n
     source, target = find_topic(kafka, first.target.topic), find_topic(kafka, first.source.topic)
     if source is None or target is None:
         gone = first.target.topic if source is None else first.source.topic
-        raise RefusedError(f"the topic {gone} is not there; nothing can be copied back")
+        raise RefusedError(f"can't copy back: topic {gone} does not exist")
     if target.topic_id == first.source.topic_id or len(target.partitions) != first.target.partitions:
         raise RefusedError(
-            f"the topic {target.name} was not made anew with {first.target.partitions} partitions",
-            hint="seamark journal show says how far the cut-over is",
+            f"topic {target.name} was not recreated with {first.target.partitions} partitions",
+            hint="check the cutover: seamark journal list, then seamark journal show CHANGE",
         )
     count = first.target.partitions
     bounds = read_stable_bounds(kafka, source)
@@ -63,7 +63,7 @@ def plan_back(first: CopyPlan, *, id: str, kafka: BrokersPort) -> CopyPlan:  # n
         source=ends[0],
         target=ends[1],
         routing=Routing(Partitioner.PARTITION, count, count),
-        evidence="each partition to the one of its number",
+        evidence="each partition is copied to the partition of the same number",
         ranges=ranges,
         slices=cut_slices(ranges, {}, limits=limits),
         configs=(),
@@ -122,7 +122,7 @@ class CutoverOperations:
         plan, control_topic = parse_copy_name(copy)
         runner = CopyRunner(self._endpoints, control_topic=control_topic, events=self._events)
         outcome = runner.run(plan, options, self._get_spark(plan))
-        return f"{outcome.written} records copied" if outcome.written else "all of it was copied already"
+        return f"{outcome.written:,} records copied" if outcome.written else "everything was copied already"
 
     def begin_back(self, copy: str) -> str:
         """Register the copy from the target to the recreated source; return a short report. It can be repeated.
@@ -134,7 +134,7 @@ class CutoverOperations:
         name, control_topic = parse_copy_name(copy)
         plan, progress = self.read(copy)
         if not progress.is_complete:
-            raise RefusedError(f"the copy {name} is not done; nothing can be copied back yet")
+            raise RefusedError(f"can't copy back: copy {name} is not finished")
         target = self._endpoints.target
         made = plan_back(plan, id=build_back_name(name), kafka=target.kafka)
         check_readable(target.logs.read_registered(control_topic), made.id)
@@ -163,11 +163,13 @@ class CutoverOperations:
         )
         if not report.is_passed:
             raise RefusedError(
-                "source and target differ; nobody was turned over",
+                "source and target differ; no consumer or producer was switched",
                 cause="; ".join(line.strip() for line in describe_verification(report)[2:]),
-                hint=f"seamark copy verify {plan} --level full shows where",
+                hint=f"find the differences: seamark copies verify {plan} --level full",
             )
-        return f"{report.compared.target_records} records compared" if level != "quick" else "control records compared"
+        return (
+            f"{report.compared.target_records:,} records compared" if level != "quick" else "control records compared"
+        )
 
     def read(self, copy: str) -> tuple[CopyPlan, CopyProgress]:
         """Return the registered plan of a copy, and its progress."""
@@ -223,7 +225,7 @@ class CutoverOperations:
         )
         readers = self._read_positions(plan, copied, groups)
         found = self._translate(plan, progress, copied, readers, missing=missing)
-        aborted = find_debris(progress.records, ends=ends)
+        aborted = find_aborted(progress.records, ends=ends)
         return {group: _build_carried(translation, aborted) for group, translation in found.items()}
 
     def recount(self, plan: CopyPlan, questions: Sequence[Question]) -> Answers:
@@ -261,7 +263,7 @@ class CutoverOperations:
     def _read_positions(self, plan: CopyPlan, copied: CopyMap, groups: Sequence[str]) -> dict[str, Positions]:
         spots = [(plan.source.topic, partition) for partition in range(plan.source.partitions)]
         reading = self._endpoints.source.kafka.read_committed(dict.fromkeys(groups, spots), only_stable=True)
-        reading.require_complete(what="the positions of the readers")
+        reading.require_complete(what="the committed offsets of the consumers")
         held = {one.group: {spot[1]: commit.offset for spot, commit in one.offsets.items()} for one in reading.items}
         # In a partition that never held a record of the copy, every offset is equivalent, even no offset.
         empty = {partition: whole.begin for partition, whole in copied.covered.items() if not whole.size}
@@ -292,9 +294,9 @@ def _refuse_lost(plan: CopyPlan, landings: Sequence[str]) -> None:
     """Refuse to skip records that a pipeline has not written. Its own run asks its owner for consent, too."""
     if landings:
         raise RefusedError(
-            f"{', '.join(landings)} has not landed up to where the copy of {plan.source.topic} begins",
-            cause="records before that are not in the target",
-            hint="land them first; or, where they are gone, accept the loss: "
+            f"{', '.join(landings)} has not processed all records before the start of the copy of {plan.source.topic}",
+            cause="records before the start of the copy are not in the target",
+            hint="run the pipeline until it has no lag; or, if the records are already deleted, accept the loss: "
             f"seamark offsets move {landings[0]} --to earliest",
         )
 
@@ -320,7 +322,7 @@ def _parse_missing(text: str) -> Missing | None:
     try:
         return Missing(text) if text else None
     except ValueError:
-        raise UsageError(f"{text!r} is no place to start", hint="earliest or latest") from None
+        raise UsageError(f"invalid value {text!r} for --default-offset", hint="use earliest or latest") from None
 
 
 def _build_carried(translation: Translation, aborted: Sequence[AbortedRecords]) -> TranslatedGroup:
@@ -331,5 +333,5 @@ def _build_carried(translation: Translation, aborted: Sequence[AbortedRecords]) 
         to_read=translation.to_read,
         replayed_least=replayed.least,
         replayed_most=replayed.most,
-        debris=sum(one.size for one in ahead),
+        aborted=sum(one.size for one in ahead),
     )

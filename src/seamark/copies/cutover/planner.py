@@ -55,7 +55,7 @@ def find_leftover(
     source, target = find_topic(kafka, plan.source.topic), find_topic(kafka, plan.target.topic)
     if source is None or target is None:
         gone = plan.source.topic if source is None else plan.target.topic
-        raise RefusedError(f"the copy {plan.id} is finished: {gone} is gone")
+        raise RefusedError(f"copy {plan.id} was cleaned up already: topic {gone} does not exist")
     is_anew = bool(plan.source.topic_id) and source.topic_id != plan.source.topic_id
     left, kept = (target, source) if is_anew else (source, target)
     _refuse_stranded(left, kept, kafka=kafka, abandon=abandon)
@@ -71,15 +71,15 @@ def _refuse_uncopied(left: TopicStatus, kept: TopicStatus, *, copy: str, operati
         raise RefusedError(
             f"{left.name} was never copied to {kept.name}; nothing was deleted",
             cause=error.message,
-            hint="seamark copy status lists what was copied, and seamark journal list which cut-over is open",
+            hint="check the copies with seamark copies status, and cutovers with seamark journal list --state open",
         ) from None
     if behind:
         plan, count = parse_copy_name(copy)[0], sum(behind.values())
         raise RefusedError(
-            f"{left.name} holds {count} offsets that were never copied to {kept.name}; nothing was deleted",
-            cause=f"behind what was copied: {', '.join(f'partition {at} has {n}' for at, n in behind.items())}",
-            hint=f"stop who writes there, then copy them: seamark copy run {plan} --follow --lag 0; or, if nobody "
-            f"misses them: seamark topics delete {left.name}",
+            f"{left.name} has {count} offsets that were never copied to {kept.name}; nothing was deleted",
+            cause=f"offsets after the copied ones: {', '.join(f'partition {at} has {n}' for at, n in behind.items())}",
+            hint=f"stop its producers, then copy the rest: seamark copies run {plan} --follow --max-lag 0; or, to "
+            f"discard the records: seamark topics delete {left.name}",
         )
 
 
@@ -89,16 +89,16 @@ def _refuse_stranded(left: TopicStatus, kept: TopicStatus, *, kafka: BrokersPort
     committed = kafka.read_committed(dict.fromkeys(names, spots), with_metadata=False)
     landings = read_landings(kafka, spots)
     held = [
-        *committed.require_complete(what="the positions of the readers"),
-        *landings.require_complete(what="the ledgers of landings"),
+        *committed.require_complete(what="the committed offsets of the consumers"),
+        *landings.require_complete(what="the ledgers of pipelines"),
     ]
     alone = [found.group for found in held if {spot[0] for spot in found.offsets} == {left.name}]
     stranded = [group for group in leave_mirrors_out(alone, landings) if group not in abandon]
     if stranded:
         raise RefusedError(
             f"{left.name} is still needed; nothing was deleted",
-            cause=f"{', '.join(stranded)} has positions in it, and none in {kept.name}",
-            hint=f"cut over first: seamark copy cutover; or, if nobody misses it: --abandon {stranded[0]}",
+            cause=f"{', '.join(stranded)} has offsets in it, and none in {kept.name}",
+            hint=f"cut over first: seamark copies cutover; or discard these offsets: --ignore-group {stranded[0]}",
         )
 
 
@@ -125,8 +125,8 @@ class CutoverOptions:
 
     `leave` are groups that stay with the source. `sources` are connectors that write to the source although seamark
     can't detect it. With `read_committed` the sinks get `isolation.level=read_committed`, so that they skip aborted
-    records; with `accept_debris` they read these records. With `in_place` the source is recreated under its own name
-    from the target.
+    records; with `allow_aborted_records` they read these records. With `in_place` the source is recreated under its own
+    name from the target.
     """
 
     missing: str = ""
@@ -134,8 +134,8 @@ class CutoverOptions:
     leave: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     read_committed: bool = False
-    accept_debris: bool = False
-    accept_zombies: bool = False
+    allow_aborted_records: bool = False
+    assume_worker_down: bool = False
     in_place: bool = False
 
 
@@ -181,17 +181,17 @@ class CutoverParticipants:
         self._refuse_active(chosen)
         by_name = {role.connector.owner: role for role in sinks}
         return tuple(
-            CutoverGroup(reader.group, sees_debris=self._sees_debris(reader, by_name))
+            CutoverGroup(reader.group, sees_aborted=self._sees_aborted(reader, by_name))
             for reader in {reader.group: reader for reader in chosen}.values()
         )
 
     def list_notes(self) -> tuple[str, ...]:
         """Return a note for each consumer and producer that the cutover doesn't switch."""
-        notes = [f"{group} stays with {self._source}: it is left as it is" for group in self._options.leave]
+        notes = [f"{group} is not changed and stays on {self._source}" for group in self._options.leave]
         for user in self._users.writers:
             name = parse_subject(user.subject).owner
             if user.use is Use.MAY_WRITE and name not in self._options.sources:
-                notes.append(f"{user.subject} may write to {self._source}; if it does: --source {name}")
+                notes.append(f"{user.subject} may write to {self._source}; if it does, pass --source-connector {name}")
         return tuple(notes)
 
     def _build_sink(self, name: str) -> ConnectorRole:
@@ -212,9 +212,9 @@ class CutoverParticipants:
     def _build(self, connector: Connector, values: Mapping[str, str | None]) -> ConnectorRole:
         if elsewhere := [key for key in _ELSEWHERE if connector.config.get(key)]:
             raise RefusedError(
-                f"{connector.owner} uses another Kafka cluster than this copy, and can't be turned over",
+                f"{connector.owner} can't be switched: it uses another Kafka cluster than this copy",
                 cause=f"its config has {', '.join(elsewhere)}",
-                hint="stop it and turn it yourself; or copy the topic where it is",
+                hint="stop the connector and change its config yourself, or copy the topic in its Kafka cluster",
             )
         state = require_run_state(connector, self._world)
         return ConnectorRole(connector, CutoverConnector(connector.cluster, connector.name, state, values))
@@ -230,14 +230,14 @@ class CutoverParticipants:
         busy = [reader for reader in readers if reader.kind is ReaderKind.GROUP and reader.is_active]
         if busy:
             raise RefusedError(
-                f"somebody reads {self._source} that seamark can't stop; nothing was changed",
+                f"{self._source} has active consumers that seamark can't stop; no changes were made",
                 cause=", ".join(f"group {reader.group} is {reader.state}" for reader in busy),
-                hint=f"stop its members, or leave it with the source: --leave {busy[0].group}",
+                hint=f"stop its members, or keep the group on the source: --exclude-group {busy[0].group}",
             )
 
-    def _sees_debris(self, reader: CopyReader, sinks: Mapping[str, ConnectorRole]) -> bool:
+    def _sees_aborted(self, reader: CopyReader, sinks: Mapping[str, ConnectorRole]) -> bool:
         # A pipeline reads committed records only.
-        if self._options.accept_debris or reader.kind is ReaderKind.LANDING:
+        if self._options.allow_aborted_records or reader.kind is ReaderKind.PIPELINE:
             return False
         own = [sinks[name] for name in reader.name.split(", ") if name in sinks]
         if not own:
@@ -246,14 +246,14 @@ class CutoverParticipants:
         return any(role.config.get(ISOLATION) != COMMITTED for role in own)
 
 
-_UNTIL = "it can be undone until somebody writes to the new topic"
+_UNTIL = "it can be undone until a producer writes to the new topic"
 _FORWARD = (
-    "can't be undone once the topic is deleted: from there on it only goes forward, and the copy holds every record "
-    "until seamark copy finish"
+    "it can't be undone once the topic is deleted; after that it can only be resumed, and the copy keeps every record "
+    "until seamark copies cleanup"
 )
 _OTHERS = (
-    "producers that are no connectors must be stopped before and turned by you; so must consumers and the checkpoints "
-    "of Spark and Flink, which no group tells of"
+    "stop producers that are not connectors first, and switch them yourself; also consumers without a group, such as "
+    "Spark and Flink jobs with checkpoints"
 )
 
 
@@ -293,7 +293,7 @@ class CutoverPlanner:
         status = find_topic(kafka, source)
         if status is None or find_topic(kafka, target) is None:
             gone = source if status is None else target
-            raise NotFoundError(f"there is no topic {gone}", hint=f"seamark copy status {copy.id} says what was done")
+            raise NotFoundError(f"topic {gone} does not exist", hint=f"check the copy: seamark copies status {copy.id}")
         bounds = read_stable_bounds(kafka, status)
         left_out = sum(max(0, one.begin - bounds[one.partition].earliest) for one in copy.ranges)
         if options.in_place:
@@ -321,16 +321,16 @@ class CutoverPlanner:
             held={choice.key: choice.value for choice in changed},
             missing=options.missing,
             level=options.level,
-            accepts_zombies=options.accept_zombies,
+            accepts_zombies=options.assume_worker_down,
             recreated=new if options.in_place else None,
         )
-        gap = (f"{left_out} offsets of {source} before the copy's begin are not in {target}",) if left_out else ()
+        gap = (f"{left_out} offsets of {source} before the start of the copy are not in {target}",) if left_out else ()
         return cutover, (*gap, *users.notes, *participants.list_notes())
 
     def _build_notes(self, cutover: CutOver) -> Iterator[str]:
         if cutover.sinks and not cutover.recreated:
             names = ", ".join(f"{one.cluster}/{one.name}" for one in cutover.sinks)
-            yield f"what {names} writes may be named after the topic: from then on after {cutover.target}"
+            yield f"if {names} names its output after the topic, the name changes to that of {cutover.target}"
         yield from _describe_pipelines(cutover)
         yield from _describe_exact_consumers(cutover, self._context)
 
@@ -339,20 +339,21 @@ def _refuse_loss(copy: CopyPlan, options: CutoverOptions, *, left_out: int) -> N
     """Refuse to delete a topic that holds records that the copy doesn't have, or that a group stays with."""
     if left_out:
         raise RefusedError(
-            f"{copy.source.topic} can't be made anew from this copy; nothing was changed",
-            cause=f"{left_out} offsets before its begin were left out, and would be gone with the topic",
-            hint="make a plan without --from; or cut over to the copy's own name",
+            f"{copy.source.topic} can't be recreated from this copy; no changes were made",
+            cause=f"{left_out} offsets before the start of the copy were not copied and would be deleted with the "
+            "topic",
+            hint="create a plan without --start, or cut over without --in-place",
         )
     if options.leave:
         raise UsageError(
-            f"nobody can be left with {copy.source.topic}: it is deleted and made anew",
-            hint="cut over without --in-place; or let the group be carried over",
+            f"--exclude-group can't be used with --in-place: {copy.source.topic} is deleted and recreated",
+            hint="remove --in-place or --exclude-group",
         )
 
 
 def _build_title(cutover: CutOver) -> str:
     if cutover.recreated:
-        return f"make {cutover.source} anew with {cutover.recreated.partitions} partitions, from {cutover.target}"
+        return f"recreate {cutover.source} with {cutover.recreated.partitions} partitions, from {cutover.target}"
     return f"cut over {cutover.source} to {cutover.target}"
 
 
@@ -364,8 +365,7 @@ def _describe_pipelines(cutover: CutOver) -> Iterator[str]:
     """Describe what the owner of each pipeline has to do: seamark can't change its file, nor stop its runs."""
     for owner in cutover.pipelines:
         yield (
-            f"nobody can tell from here whether {owner} runs: stop it first; a run that is under way is shut out, and "
-            f"ends with an error"
+            f"stop {owner} first: seamark can't detect whether it runs; a current run is fenced and ends with an error"
         )
         if not cutover.recreated:
             yield say_file(owner, cutover.source, target=cutover.target)
@@ -381,7 +381,7 @@ def _describe_exact_consumers(cutover: CutOver, context: Context) -> Iterator[st
     for group in groups:
         if group in known:
             yield (
-                f"group {group} is of a consumer that keeps its offsets in a ledger; what it has committed is older, "
-                f"if it was killed, and rows would be there twice: compare seamark groups show {group} with "
-                "seamark_ledger; where they differ, start it once more and close it"
+                f"group {group} belongs to a consumer with a ledger; if it was killed, its committed offsets are older "
+                f"than the ledger, and rows would be duplicated: compare seamark groups show {group} with table "
+                "seamark_ledger, and if they differ, start the consumer once more and close it"
             )

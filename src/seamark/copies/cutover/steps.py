@@ -45,10 +45,10 @@ class RestoreGroupOffsets(MoveGroup):
     ends: Mapping[int, int] = field(default_factory=dict)
 
     def describe(self) -> str:
-        return f"let {self.subject} go on in {self.source}, where it stood"
+        return f"continue {self.subject} in {self.source} at its previous offsets"
 
     def undo(self, intent: Intent) -> CanNotUndo:
-        return CanNotUndo(f"{self.source} may have new records by then: seamark copy cutover does it anew")
+        return CanNotUndo(f"{self.source} may have new records by then; repeat the cutover with seamark copies cutover")
 
 
 @step_kind("carry-reader")
@@ -56,7 +56,7 @@ class RestoreGroupOffsets(MoveGroup):
 class TranslateGroupOffsets(Step):
     """Commit the offsets of an empty group in the target, translated by the control records of the copy.
 
-    `readers` are all groups of the cutover, because one recount serves all of them. A group with `sees_debris` reads
+    `readers` are all groups of the cutover, because one recount serves all of them. A group with `sees_aborted` reads
     aborted records; the step refuses if there are aborted records after its offset.
     """
 
@@ -72,19 +72,19 @@ class TranslateGroupOffsets(Step):
     target: str
     readers: tuple[str, ...] = ()
     missing: str = ""
-    sees_debris: bool = False
+    sees_aborted: bool = False
 
     @property
     def subject(self) -> str:
         return build_group_owner(self.group)
 
     def describe(self) -> str:
-        return f"carry {self.subject} over to {self.target}, to the first record that it has not had"
+        return f"commit offsets of {self.subject} in {self.target}, at the first record that it has not processed"
 
     def intend(self, world: Environment) -> Intent:
         readers = self.readers or (self.group,)
         found = world.use(COPIES)().translate(self.copy, readers, missing=self.missing)[self.group]
-        self._refuse_debris(found)
+        self._refuse_aborted(found)
         move = MoveGroup(self.group, {self.target: {at: Committed(to) for at, to in found.offsets.items()}})
         seen = move.intend(world)
         ends = world.use(COPIES)().read_target_ends(self.copy)
@@ -95,7 +95,7 @@ class TranslateGroupOffsets(Step):
         self._read_move(intent).perform(world, intent)
         least, most = intent.extra["replayed"]
         carried = TranslatedGroup({}, replayed_least=least, replayed_most=most)
-        return f"{intent.extra['to_read']} records to read, {carried.replay_words}"
+        return f"{intent.extra['to_read']} records to read, {carried.replay_words} to reprocess"
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
         return self._read_move(intent).observe(world, intent)
@@ -110,14 +110,14 @@ class TranslateGroupOffsets(Step):
     def _read_move(self, intent: Intent) -> MoveGroup:
         return MoveGroup(self.group, load_positions(intent.after))
 
-    def _refuse_debris(self, found: TranslatedGroup) -> None:
-        if self.sees_debris and found.debris:
+    def _refuse_aborted(self, found: TranslatedGroup) -> None:
+        if self.sees_aborted and found.aborted:
             raise RefusedError(
-                f"{self.subject} would read up to {found.debris} records again that failed attempts have left in "
+                f"{self.subject} would reprocess up to {found.aborted} aborted records of failed attempts in "
                 f"{self.target}",
-                cause="it reads records of transactions that were taken back",
-                hint="let it read committed records only: --read-committed does that for sinks; or accept the repeats: "
-                "--accept-debris",
+                cause="it reads with isolation.level=read_uncommitted",
+                hint="set isolation.level=read_committed, for sinks with --read-committed; or pass "
+                "--allow-aborted-records",
             )
 
 
@@ -175,22 +175,22 @@ class ResumeOnRecreatedTopic(SetRunState):
     def intend(self, world: Environment) -> Intent:
         if reason := self._find_reason(world):
             raise RefusedError(
-                f"{self.subject} is not started: {self.topic} is not whole",
+                f"{self.subject} was not started: {self.topic} is incomplete",
                 cause=reason,
-                hint="seamark journal resume finishes it; nothing is lost, the copy holds every record",
+                hint="finish the cutover: seamark journal resume; the copy still has every record",
             )
         return SetRunState.intend(self, world)
 
     def _find_reason(self, world: Environment) -> str:
         topic = read_topic(world, self.topic)
         if topic is None:
-            return "it was deleted, and is not there yet"
+            return "it was deleted and is not recreated yet"
         if topic.topic_id == self.topic_id:
             return ""
         if left := world.use(COPIES)().count_left(build_back_name(self.copy)):
             return f"{left} offsets of the copy are not in it yet"
         missing = [group for group in self.groups if len(read_commits(world, group, topic.spots)) < len(topic.spots)]
-        return f"{', '.join(missing)} have no positions in it yet" if missing else ""
+        return f"{', '.join(missing)} has no offsets in it yet" if missing else ""
 
 
 @step_kind("switch-config")
@@ -199,16 +199,16 @@ class SwitchConfig(EditConfig):
     """Set the config keys of a stopped connector that name the topic it reads or writes."""
 
     def describe(self) -> str:
-        return f"turn {self.subject} to {self.say_values()}"
+        return f"switch {self.subject} to {self.say_values()}"
 
     def refuse_keys(self) -> None:
         if found := [key for key in self.values if is_sensitive(key)]:
-            raise RefusedError(f"{', '.join(found)} of {self.subject} is a secret, and no plan holds it")
+            raise RefusedError(f"{', '.join(found)} of {self.subject} is a secret, and plans can't contain secrets")
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         if intent.before is None:
             return None
-        former = self.find_former(intent)
+        former = self.find_previous_values(intent)
         return former if isinstance(former, CanNotUndo) else SwitchConfig(self.cluster, self.name, former)
 
     def is_made(self, world: Environment) -> bool:
@@ -233,9 +233,9 @@ class StartSwitched(SetRunState):
         if made and len(made) < len(self.switches):
             rest = [one.subject for one in self.switches if one.subject not in made]
             raise RefusedError(
-                f"{self.subject} is not started: the cut-over stands halfway",
-                cause=f"{', '.join(made)} is turned to the new topic, and {', '.join(rest)} is not",
-                hint="seamark journal resume finishes it; nothing is read or written before",
+                f"{self.subject} was not started: the cutover is incomplete",
+                cause=f"{', '.join(made)} is switched to the new topic, and {', '.join(rest)} is not",
+                hint="finish the cutover: seamark journal resume; until then, connectors stay stopped",
             )
         return SetRunState.intend(self, world)
 

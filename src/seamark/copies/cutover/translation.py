@@ -103,9 +103,7 @@ def build_map(
     last record, which is equally safe.
     """
     if ends is not None and not progress.is_complete:
-        raise UsageError(
-            "the ends of the targets can't be used while the copy goes on: there may be records before them"
-        )
+        raise UsageError("the end offsets of the target can't be used before the copy is finished")
     by_pair: dict[int, dict[int, list[Run]]] = {}
     behind = dict.fromkeys(range(targets), 0)
     for run in progress.runs():
@@ -135,7 +133,7 @@ class TranslatedGroup:
     """The offsets of one group in the target of a copy, by partition.
 
     From there on it reads `to_read` copied records. It has processed between `replayed_least` and `replayed_most` of
-    them before; both are equal if the number is exact. `debris` counts the offsets of aborted records ahead of the
+    them before; both are equal if the number is exact. `aborted` counts the offsets of aborted records ahead of the
     group: only consumers with `read_committed` skip them.
     """
 
@@ -143,18 +141,18 @@ class TranslatedGroup:
     to_read: int = 0
     replayed_least: int = 0
     replayed_most: int = 0
-    debris: int = 0
+    aborted: int = 0
 
     @property
     def replay_words(self) -> str:
         """The number of reprocessed records, in words."""
         if self.replayed_least == self.replayed_most:
-            return "nothing again" if not self.replayed_most else f"{self.replayed_most} records again"
-        return f"{self.replayed_least} to {self.replayed_most} records again"
+            return "no records" if not self.replayed_most else f"{self.replayed_most:,} records"
+        return f"{self.replayed_least:,} to {self.replayed_most:,} records"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the group as JSON has it, without the offsets."""
-        return {"to_read": self.to_read, "replayed": [self.replayed_least, self.replayed_most], "debris": self.debris}
+        return {"to_read": self.to_read, "replayed": [self.replayed_least, self.replayed_most], "aborted": self.aborted}
 
 
 Positions = Mapping[int, int]
@@ -292,14 +290,14 @@ def _settle(copied: CopyMap, positions: Positions, *, missing: Missing | None, a
     absent = sorted(set(copied.covered) - set(positions))
     if unknown:
         raise RefusedError(
-            f"the reader has positions in partitions that were not copied: {_name(unknown)}",
-            hint="the source has grown since the plan was made, or it is another topic; make the plan anew",
+            f"the consumer has offsets in partitions that were not copied: {_name(unknown)}",
+            hint="create a new plan: partitions were added to the source, or it was recreated",
         )
     if absent and missing is None:
         raise RefusedError(
-            f"the reader has no position in {_name(absent)}",
-            cause="where it would start there is decided by its own auto.offset.reset, which nobody can see",
-            hint="say which it is: --missing earliest (read all of it) or --missing latest (skip it)",
+            f"the consumer has no committed offset in {_name(absent)}",
+            cause="its auto.offset.reset decides where it starts there, and seamark can't read that setting",
+            hint="pass --default-offset earliest (read all of it) or --default-offset latest (skip it)",
         )
     settled: dict[int, int] = {}
     for partition, whole in copied.covered.items():
@@ -307,17 +305,18 @@ def _settle(copied: CopyMap, positions: Positions, *, missing: Missing | None, a
         settled[partition] = positions.get(partition, assumed)
         if settled[partition] > whole.end:
             raise RefusedError(
-                f"the reader is at {settled[partition]} in partition {partition}, and the copy is at {whole.end}",
-                hint="let the copy catch up first",
+                f"the consumer is at offset {settled[partition]} of partition {partition}, and the copy ends at "
+                f"{whole.end}",
+                hint="copy the rest first: seamark copies run PLAN --follow",
             )
     behind = tuple(partition for partition, offset in settled.items() if offset < copied.covered[partition].begin)
     if behind and not allow_behind:
         raise RefusedError(
-            f"the reader has not read up to where the copy begins in {_name(behind)}",
+            f"the consumer has not processed all records before the start of the copy in {_name(behind)}",
             cause="; ".join(
-                f"{one}: {settled[one]}, and the copy begins at {copied.covered[one].begin}" for one in behind
+                f"{one}: at {settled[one]}, and the copy starts at {copied.covered[one].begin}" for one in behind
             ),
-            hint="records before that are not in the target; allow it if they are gone from the source too",
+            hint="wait until it has processed them: records before the start of the copy are not in the target",
         )
     return _Vector(settled, tuple(absent), behind)
 

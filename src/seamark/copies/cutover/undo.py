@@ -50,7 +50,9 @@ if TYPE_CHECKING:
     from seamark.connect.model import Connector
 
 _STOPPED = "STOPPED"
-_NOTE = "readers go on where they stood in the source: what they have read in the target since, they read again"
+_NOTE = (
+    "consumers continue at their previous offsets in the source and reprocess what they have read in the target since"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +259,7 @@ class CutBack(_SwitchTopic):
         )
 
 
-@action_kind("cut-over-again")
+@action_kind("cutover-again")
 @needs_permission(Permission.ADMINISTER, Permission.CHANGE_CONFIG, Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
 class CutOverAgain(_SwitchTopic):

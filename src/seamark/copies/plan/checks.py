@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from seamark.copies.plan.endpoints import CopyEndpoints, find_topic, read_stable_bounds
 from seamark.copies.plan.plan import CopyPlan, TopicEnd
-from seamark.copies.plan.progress import AbortedRecords, CopyProgress, find_debris
+from seamark.copies.plan.progress import AbortedRecords, CopyProgress, find_aborted
 from seamark.copies.plan.users import leave_mirrors_out, read_landings
 from seamark.errors import NotFoundError, RefusedError
 from seamark.kafka.api import BrokersPort
@@ -23,9 +23,10 @@ def check_cluster(plan: CopyPlan, endpoints: CopyEndpoints) -> None:
         cluster = place.kafka.read_cluster().cluster_id
         if end.cluster_id != cluster:
             raise RefusedError(
-                f"the plan {plan.id} was made for another Kafka cluster",
-                cause=f"{end.topic} is in {end.cluster_id}, and context {place.context.name} is for {cluster}",
-                hint=f"choose the context that it was made with: {option} NAME",
+                f"plan {plan.id} was created for another Kafka cluster",
+                cause=f"{end.topic} is in Kafka cluster {end.cluster_id}, and context {place.context.name} uses "
+                f"{cluster}",
+                hint=f"select the context of the plan: {option} NAME",
             )
 
 
@@ -34,8 +35,8 @@ def read_ends(kafka: BrokersPort, plan: CopyPlan) -> dict[int, int]:
     status = find_topic(kafka, plan.source.topic)
     if status is None or (plan.source.topic_id and status.topic_id != plan.source.topic_id):
         raise RefusedError(
-            f"the source of the copy, {plan.source.topic}, is not there any more, or is another one",
-            hint="what was copied is in the target; make a new plan for what is there now",
+            f"source topic {plan.source.topic} of the copy was deleted or recreated",
+            hint="create a new plan for the current topic; the copied records are in the target",
         )
     bounds = read_stable_bounds(kafka, status)
     return {one.partition: max(one.end, bounds[one.partition].latest) for one in plan.ranges}
@@ -48,7 +49,7 @@ def find_readers(kafka: BrokersPort, source: TopicEnd) -> tuple[str, ...]:
     held = kafka.read_committed(dict.fromkeys(names, spots), with_metadata=False)
     landings = read_landings(kafka, spots)
     for reading in (held, landings):
-        reading.require_complete(what="the positions of the readers")
+        reading.require_complete(what="the committed offsets of the consumers")
     groups = leave_mirrors_out((found.group for found in held.items if found.offsets), landings)
     return tuple(sorted((*groups, *(found.group for found in landings.items))))
 
@@ -58,7 +59,7 @@ def count_behind(plan: CopyPlan, ends: Mapping[int, int]) -> int:
     return sum(ends[one.partition] - one.end for one in plan.ranges)
 
 
-def find_target_debris(kafka: BrokersPort, plan: CopyPlan, progress: CopyProgress) -> tuple[AbortedRecords, ...]:
+def find_target_aborted(kafka: BrokersPort, plan: CopyPlan, progress: CopyProgress) -> tuple[AbortedRecords, ...]:
     """Find offsets of the target that are not records of the copy.
 
     Raises:
@@ -67,13 +68,13 @@ def find_target_debris(kafka: BrokersPort, plan: CopyPlan, progress: CopyProgres
     target = find_topic(kafka, plan.target.topic)
     if target is None or (plan.target.topic_id and plan.target.topic_id != target.topic_id):
         raise RefusedError(
-            f"the target of the copy, {plan.target.topic}, is not there any more, or is another one",
-            hint="make a new plan, with a new target",
+            f"target topic {plan.target.topic} of the copy was deleted or recreated",
+            hint="create a new plan with a new target",
         )
-    found = kafka.read_log_offsets(target.spots, at=OffsetSpec.LATEST).require_complete(what="the end")
+    found = kafka.read_log_offsets(target.spots, at=OffsetSpec.LATEST).require_complete(what="the end offsets")
     ends = {spot[1]: stamp.offset for spot, stamp in found.items() if stamp is not None}
     progress.check_target(ends)
-    return find_debris(progress.records, ends=ends)
+    return find_aborted(progress.records, ends=ends)
 
 
 def check_topic(admin: TopicAdmin, end: TopicEnd, *, role: str) -> None:
@@ -87,19 +88,19 @@ def check_topic(admin: TopicAdmin, end: TopicEnd, *, role: str) -> None:
             raise error
     if not reading.items:
         raise NotFoundError(
-            f"the {role} of the copy, the topic {end.topic}, is not there",
-            hint="make it with the configs of the plan" if role == "target" else "check the brokers and the name",
+            f"{role} topic {end.topic} of the copy does not exist",
+            hint="create it with the configs of the plan" if role == "target" else "check the brokers and the name",
         )
     found = reading.items[0]
     if end.topic_id and found.topic_id != end.topic_id:
         raise RefusedError(
-            f"the {role} of the copy, the topic {end.topic}, was deleted and made anew since the plan was made",
-            cause=f"its id is {found.topic_id}, and the plan is for {end.topic_id}",
-            hint="its offsets are other records now: make a new plan, with a new target",
+            f"{role} topic {end.topic} of the copy was recreated after the plan was created",
+            cause=f"its topic ID is {found.topic_id}, and the plan has {end.topic_id}",
+            hint="create a new plan with a new target: the offsets belong to other records now",
         )
     if len(found.partitions) != end.partitions:
         raise RefusedError(
-            f"the topic {end.topic} has {len(found.partitions)} partitions, and the plan is for {end.partitions}",
-            cause=f"partitions were added to the {role} since the plan was made: keys lie elsewhere from then on",
-            hint="make the plan anew, with a new target",
+            f"topic {end.topic} has {len(found.partitions)} partitions, and the plan is for {end.partitions}",
+            cause=f"partitions were added to the {role}, which changes the partition of keys",
+            hint="create a new plan with a new target",
         )

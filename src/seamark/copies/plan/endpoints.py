@@ -15,6 +15,7 @@ from seamark.kafka.api import BrokersPort
 from seamark.kafka.model import LogOffsets, OffsetSpec, TopicStatus
 from seamark.kafka_sink.control import ControlReading, ControlRecord
 from seamark.kafka_sink.routing import Partitioner
+from seamark.report.words import parse_number, render_number
 from seamark.spark.slices import OffsetRange
 from seamark.topics.service import check_name
 
@@ -183,7 +184,7 @@ class CopyOptions:
         check_name(self.target)
         for what, number in (("replication-factor", self.replication_factor), ("slice-records", self.slice_records)):
             if number is not None and number < 1:
-                raise UsageError(f"{what} must be 1 or more, and not {number}")
+                raise UsageError(f"invalid value {number} for {what}: expected 1 or more")
 
     @property
     def target(self) -> str:
@@ -210,8 +211,8 @@ def build_copy_options(
         expected=expected,
         to=to,
         rule=parse_rule(rule),
-        since=None if since is None else parse_where(since),
-        until=None if until is None else parse_where(until),
+        since=None if since is None else parse_where(since, option="--start"),
+        until=None if until is None else parse_where(until, option="--end"),
         replication_factor=replication_factor,
         slice_records=slice_records,
     )
@@ -219,12 +220,16 @@ def build_copy_options(
 
 def parse_shape(text: str) -> tuple[int | None, int]:
     """Parse `N`, or `M:N` if the topic must have M partitions now."""
-    parts = text.split(":")
-    if len(parts) > 2 or not all(part.isascii() and part.isdecimal() for part in parts):
-        raise UsageError(f"{text!r} is no number of partitions", hint="N, or M:N for a topic that has M of them: 12:6")
-    numbers = [int(part) for part in parts]
+    try:
+        numbers = [parse_number(part) for part in text.split(":")]
+    except ValueError:
+        numbers = []
+    if not 1 <= len(numbers) <= 2:
+        raise UsageError(
+            f"invalid number of partitions {text!r}", hint="use N, or M:N for a topic that has M partitions now: 12:6"
+        )
     if not all(1 <= number <= MOST_PARTITIONS for number in numbers):
-        raise UsageError(f"{text!r}: a topic has 1 to {MOST_PARTITIONS} partitions")
+        raise UsageError(f"invalid number of partitions {text!r}: expected 1 to {render_number(MOST_PARTITIONS)}")
     return (numbers[0] if len(numbers) == 2 else None), numbers[-1]
 
 
@@ -235,7 +240,9 @@ def parse_rule(text: str | Partitioner | None) -> Partitioner | None:
     try:
         return Partitioner(text)
     except ValueError:
-        raise UsageError(f"{text!r} is no rule for placing records", hint=f"one of {', '.join(Partitioner)}") from None
+        raise UsageError(
+            f"invalid value {text!r} for --partitioner", hint=f"use one of {', '.join(Partitioner)}"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,18 +284,18 @@ def read_source(kafka: BrokersPort, options: CopyOptions) -> SourceFacts:
     """Read the source, and fix the offsets to copy once for the whole plan."""
     status = find_topic(kafka, options.topic)
     if status is None:
-        raise NotFoundError(f"there is no topic {options.topic}", hint="seamark topics list shows all of them")
+        raise NotFoundError(f"topic {options.topic} does not exist", hint="list the topics: seamark topics list")
     if status.configs_error:
         raise SeamarkError(
-            f"the configs of {options.topic} can't be read, and its copy would lack them",
+            f"can't read the configs of topic {options.topic}, which its copy needs",
             cause=status.configs_error,
             hint="grant DESCRIBE_CONFIGS on the topic to the principal of this context",
         )
     count = len(status.partitions)
     if options.expected is not None and options.expected != count:
         raise UsageError(
-            f"the topic {options.topic} has {count} partitions, and not {options.expected}",
-            hint=f"--partitions {count}:{options.partitions}, if that is the topic you mean",
+            f"topic {options.topic} has {count} partitions, not {options.expected}",
+            hint=f"check the topic name, or pass --partitions {count}:{options.partitions}",
         )
     bounds = read_stable_bounds(kafka, status)
     size, notes = _read_bytes(kafka, status)
@@ -317,17 +324,15 @@ def read_stable_bounds(kafka: BrokersPort, status: TopicStatus) -> dict[int, Log
     if status.leaderless:
         raise RefusedError(
             f"partitions {', '.join(map(str, status.leaderless))} of {status.name} have no leader",
-            hint="seamark topics health says what is wrong there",
+            hint="find the cause: seamark topics health",
         )
-    begins = kafka.read_log_offsets(status.spots, at=OffsetSpec.EARLIEST).require_complete(what="the begin")
-    ends = kafka.read_log_offsets(status.spots, at=OffsetSpec.STABLE).require_complete(what="the end")
+    begins = kafka.read_log_offsets(status.spots, at=OffsetSpec.EARLIEST).require_complete(what="the start offsets")
+    ends = kafka.read_log_offsets(status.spots, at=OffsetSpec.STABLE).require_complete(what="the end offsets")
     found = {}
     for spot in status.spots:
         begin, end = begins[spot], ends[spot]
         if begin is None or end is None:
-            raise SeamarkError(
-                f"the brokers told no offset of {spot[0]}-{spot[1]} just now", hint="try again in a moment"
-            )
+            raise SeamarkError(f"the brokers returned no offset for partition {spot[0]}-{spot[1]}", hint="try again")
         # An open transaction may hold the last stable offset before the log start offset that retention has moved
         # meanwhile.
         found[spot[1]] = LogOffsets(begin.offset, max(begin.offset, end.offset))
@@ -338,10 +343,10 @@ def _read_bytes(kafka: BrokersPort, status: TopicStatus) -> tuple[int | None, tu
     try:
         reading = kafka.read_sizes({status.name: [one.id for one in status.partitions]})
     except SeamarkError as error:
-        return None, (f"its size is not known: {error.message}",)
+        return None, (f"the size of the topic is unknown: {error.message}",)
     size = next(iter(reading.items), None)
     if size is None or reading.failures:
-        return None, tuple(f"its size is not known: {error.message}" for error in reading.failures.values())
+        return None, tuple(f"the size of the topic is unknown: {error.message}" for error in reading.failures.values())
     total = sum(size.by_partition.values())
     # Brokers that deny access to their log directories return none. An empty log has size zero as well.
     return (total, ()) if total else (None, ())

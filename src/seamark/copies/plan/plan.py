@@ -54,9 +54,11 @@ class TopicEnd:
         return cls(
             cluster_id=strict.read_text(fields["cluster_id"], what="the cluster of a topic"),
             topic=strict.read_text(fields["topic"], what="the name of a topic"),
-            topic_id=strict.read_text(fields["topic_id"], what="the id of a topic"),
+            topic_id=strict.read_text(fields["topic_id"], what="the ID of a topic"),
             partitions=strict.read_count(fields["partitions"], what="the partitions of a topic"),
-            replication_factor=strict.read_count(fields["replication_factor"], what="the copies of a topic"),
+            replication_factor=strict.read_count(
+                fields["replication_factor"], what="the replication factor of a topic"
+            ),
         )
 
 
@@ -85,7 +87,7 @@ class CopyPlan:
         """Refuse a plan whose parts contradict each other."""
         shape = (self.source.partitions, self.target.partitions)
         if self.routing and (self.routing.sources, self.routing.targets) != shape:
-            raise UsageError(f"the routing is for another shape than {shape[0]} to {shape[1]} partitions")
+            raise UsageError(f"the routing does not match {shape[0]} source and {shape[1]} target partitions")
         check_cover(self.ranges, self.slices)
 
     @property
@@ -112,8 +114,8 @@ class CopyPlan:
         if self.refusals or self.routing is None:
             raise RefusedError(
                 f"{self.source.topic} can't be copied to {self.target.topic}",
-                cause="; ".join(self.refusals) or "nobody said how its records are to be placed",
-                hint="change what is named, and make the plan anew",
+                cause="; ".join(self.refusals) or "the partitioner is unknown",
+                hint="correct the causes and create a new plan",
             )
         return self.routing
 
@@ -145,9 +147,9 @@ class CopyPlan:
         check_format(FORMAT, data, where=where)
         fields = strict.read_object(data, keys=(*_KEYS, "sha256"), what="a plan of a copy")
         if fields["sha256"] != _sum({key: fields[key] for key in _KEYS}):
-            raise UsageError("this plan of a copy was changed since it was written", hint="make the plan anew")
+            raise UsageError("this copy plan was changed after it was written", hint="create a new plan")
         return cls(
-            id=strict.read_text(fields["id"], what="the id of a plan"),
+            id=strict.read_text(fields["id"], what="the ID of a plan"),
             made_at=strict.read_text(fields["made_at"], what="made_at of a plan"),
             source=TopicEnd.from_dict(fields["source"]),
             target=TopicEnd.from_dict(fields["target"]),
@@ -225,7 +227,7 @@ class Limits:
     def __post_init__(self) -> None:
         """Refuse slices without offsets."""
         if self.offsets < 1:
-            raise UsageError(f"a slice has at least one offset, not {self.offsets}")
+            raise UsageError(f"invalid number of offsets per slice {self.offsets}: expected 1 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +259,7 @@ def cut_slices(
     """
     known = {one.partition for one in ranges}
     if len(known) != len(ranges):
-        raise UsageError("a partition has several ranges, and a copy takes one of each")
+        raise UsageError("a partition has several ranges, expected one")
     ordered = sorted(ranges, key=lambda one: one.partition)
     pieces = _cut(_place_cuts(ordered, index), limits)
     slices: list[Slice] = []
@@ -336,7 +338,7 @@ def _size(start: _Cut, end: _Cut) -> int:
 TimeIndex = Mapping[int, Sequence[TimeMark]]
 
 # Kafka assigns these values when a record is written.
-_NOT_COPIED = "offsets, leader epochs, producer ids and the bounds of transactions are not copied"
+_NOT_COPIED = "offsets, leader epochs, producer IDs and transaction boundaries are not copied"
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +388,7 @@ def extend_plan(plan: CopyPlan, ends: Mapping[int, int], index: TimeIndex, *, li
     """Return the plan extended by the records that arrived since: its slices stay, and more follow."""
     known = {one.partition for one in plan.ranges}
     if set(ends) != known or any(ends[one.partition] < one.end for one in plan.ranges):
-        raise UsageError("the source of a copy has other partitions than before, or ends before it did")
+        raise UsageError("the partitions of the source have changed, or end earlier than before")
     later = tuple(OffsetRange(one.partition, one.end, ends[one.partition]) for one in plan.ranges)
     added = cut_slices(later, index, limits=limits, first_number=len(plan.slices))
     ranges = tuple(OffsetRange(one.partition, one.begin, ends[one.partition]) for one in plan.ranges)
@@ -408,34 +410,34 @@ def _choose_routing(request: CopyRequest) -> Routing | None:
 def _note(request: CopyRequest, routing: Routing | None) -> Iterator[str]:
     if request.probe.placement is Placement.GROWN:
         yield (
-            f"the source has grown from {request.probe.grown_from} partitions: keys lie in two of them, and the order "
-            "between those was lost then"
+            f"the source had {request.probe.grown_from} partitions before: records of one key are in two partitions, "
+            "and their order is not known"
         )
     elif request.rule and request.probe.placement.value not in {request.rule.value, Placement.KEYLESS.value}:
-        yield f"records are placed by {request.rule} as was asked, which the samples do not prove"
+        yield f"records are placed by {request.rule} as requested; the samples do not confirm it"
     if routing and routing.modulus == 1 < routing.sources:
-        yield "any source partition may feed any target, so records are shuffled"
+        yield "records are shuffled, because any source partition may feed any target partition"
     if request.probe.keyless:
-        yield "records without a key stay together: those of partition p go to p modulo the partitions of the target"
+        yield "records without a key of partition p are copied to partition p modulo the number of target partitions"
     if not any(one.size for one in request.ranges):
         yield "the source is empty"
     if request.target_offsets == 0:
-        yield "the target is there already, and empty: its configs are changed as below"
+        yield "the target exists and is empty: its configs are changed as shown"
 
 
 def _refuse(request: CopyRequest, routing: Routing | None) -> Iterator[str]:
     source, target = request.source, request.target
     if routing is None:
-        yield f"it is not known how records are to be placed: {request.probe.words}; say it with a rule"
+        yield f"the partitioner of the source is unknown: {request.probe.words}; set it with --partitioner"
     if (source.cluster_id, source.topic) == (target.cluster_id, target.topic):
         yield "source and target are the same topic"
     for end in (source, target):
         if end.topic.startswith("__"):
-            yield f"{end.topic} is a topic of Kafka itself"
+            yield f"{end.topic} is an internal topic of Kafka"
     if {one.partition for one in request.ranges} != set(range(source.partitions)):
         yield "the bounds of some source partitions could not be read"
     if request.target_offsets:
-        yield f"the target holds {request.target_offsets} offsets already: it must be new or empty"
+        yield f"the target has {request.target_offsets} offsets already: it must be new or empty"
 
 
 @dataclass(frozen=True, slots=True)

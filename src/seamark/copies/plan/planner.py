@@ -193,8 +193,8 @@ class CopyPlanner:
     def _count_offsets(self, target: TopicStatus, options: CopyOptions) -> int:
         if len(target.partitions) != options.partitions:
             raise RefusedError(
-                f"there is a topic {target.name} already, with {len(target.partitions)} partitions",
-                hint="give the target another name: --to NAME",
+                f"topic {target.name} already exists, with {len(target.partitions)} partitions",
+                hint="choose another name for the target: --target NAME",
             )
         bounds = self._endpoints.target.kafka.read_bounds(target.spots).require_complete(what="the bounds")
         return sum(found.latest for found in bounds.values())
@@ -207,8 +207,8 @@ class CopyPlanner:
         witness = next(iter(self._endpoints.target.kafka.read_all_topics().items), None)
         if witness is None:
             raise RefusedError(
-                f"context {where} has no topic yet, and brokers tell their configs by one",
-                hint=f"make its journal first: seamark --context {where} init",
+                f"can't read the topic defaults of context {where}: it has no topic",
+                hint=f"create its journal first: seamark --context {where} init",
             )
         given = {key: found.value for key, found in witness.configs.items() if not found.is_own}
         return TargetBrokers(self._endpoints.target.logs.read_known_configs(witness.name), given)

@@ -27,7 +27,7 @@ class AbortedRecords:
         return self.last - self.first + 1
 
 
-def find_debris(records: Iterable[ControlRecord], *, ends: Mapping[int, int]) -> tuple[AbortedRecords, ...]:
+def find_aborted(records: Iterable[ControlRecord], *, ends: Mapping[int, int]) -> tuple[AbortedRecords, ...]:
     """Find offsets below the ends of the targets that are neither records of the copy nor its commit markers.
 
     `records` are the control records of `CopyProgress`, in their order.
@@ -47,9 +47,9 @@ def find_debris(records: Iterable[ControlRecord], *, ends: Mapping[int, int]) ->
     return tuple(sorted(found, key=lambda one: (one.target, one.first)))
 
 
-def list_ahead(debris: Sequence[AbortedRecords], offsets: Mapping[int, int]) -> tuple[AbortedRecords, ...]:
+def list_ahead(aborted: Sequence[AbortedRecords], offsets: Mapping[int, int]) -> tuple[AbortedRecords, ...]:
     """Return the aborted records that a `read_uncommitted` consumer would read from these offsets on."""
-    ahead = (AbortedRecords(one.target, max(one.first, offsets[one.target]), one.last) for one in debris)
+    ahead = (AbortedRecords(one.target, max(one.first, offsets[one.target]), one.last) for one in aborted)
     return tuple(one for one in ahead if one.size > 0)
 
 
@@ -99,9 +99,9 @@ def check_ends(behind: Mapping[int, int], ends: Mapping[int, int]) -> None:
     for target, least in behind.items():
         if ends[target] < least:
             raise RefusedError(
-                f"partition {target} of the target ends at {ends[target]}, before records that were copied to it",
+                f"partition {target} of the target ends at {ends[target]}, before the end of the copied records",
                 cause=f"the control records go up to {least - 1}",
-                hint="the target was deleted and made anew, or has lost records: make a new plan, with a new target",
+                hint="create a new plan with a new target: this one was recreated or has lost records",
             )
 
 
@@ -137,7 +137,7 @@ def _count_done(slices: Sequence[Slice], records: Sequence[ControlRecord]) -> in
     for place, one in enumerate(slices):
         held = by_slice.get(one.id, [])
         if held and done < place:
-            raise _refuse(held[0], f"slice {slices[done].id} before it is not done, and slices go one after the other")
+            raise _refuse(held[0], f"slice {slices[done].id} before it is not finished, and slices are copied in order")
         if held and len(held) == _copied(held[0]).tasks:
             done += 1
     return done
@@ -152,13 +152,15 @@ def _check_place(record: ControlRecord, known: Mapping[str, Slice]) -> None:
         part = ranges.get(run.source)
         if part is None or not part.begin <= run.first_source <= run.last_source < part.end:
             raise _refuse(
-                record, f"it took {run.first_source} to {run.last_source} of partition {run.source}, beyond its slice"
+                record,
+                f"it copied offsets {run.first_source} to {run.last_source} of partition {run.source}, outside of its "
+                "slice",
             )
 
 
 def _check_same(first: ControlRecord, second: ControlRecord) -> None:
     if first != second:
-        raise _refuse(second, f"it was written twice, with {first.amount} and again with {second.amount}")
+        raise _refuse(second, f"it was written twice, with {first.amount} and with {second.amount}")
 
 
 def _check_tasks(record: ControlRecord, other: ControlRecord) -> None:
@@ -166,8 +168,8 @@ def _check_tasks(record: ControlRecord, other: ControlRecord) -> None:
     if ours.tasks != theirs.tasks or ours.hash_name != theirs.hash_name:
         raise _refuse(
             record,
-            f"it is one of {ours.tasks} tasks hashing by {ours.hash_name}, and others of its slice are of "
-            f"{theirs.tasks} by {theirs.hash_name}",
+            f"it has {ours.tasks} tasks and hash {ours.hash_name}, and other records of its slice have {theirs.tasks} "
+            f"tasks and hash {theirs.hash_name}",
         )
 
 
@@ -186,12 +188,12 @@ def _check_targets(records: Sequence[ControlRecord]) -> None:
         for run in record.runs:
             writer = writers.setdefault((record.claim.part, run.target), record.claim.task)
             if writer != record.claim.task:
-                raise _refuse(record, f"task {writer} of its slice wrote to partition {run.target} too")
+                raise _refuse(record, f"task {writer} of its slice also wrote to partition {run.target}")
             if run.first_target <= reached.get(run.target, -1):
                 raise _refuse(
                     record,
-                    f"it wrote from {run.first_target} on to partition {run.target}, and what comes before it went up "
-                    f"to {reached[run.target]}: the order is broken",
+                    f"it starts at offset {run.first_target} of partition {run.target}, and the records before it end "
+                    f"at {reached[run.target]}: the order is wrong",
                 )
             reached[run.target] = run.last_target
 
@@ -200,7 +202,7 @@ def _refuse(record: ControlRecord, cause: str) -> RefusedError:
     return RefusedError(
         f"the control records of the copy contradict each other at {record.claim.key.decode()}",
         cause=cause,
-        hint="the target can't be trusted: delete it and make a new plan; the source is as it was",
+        hint="delete the target topic and create a new plan; the source topic is unchanged",
         context={"plan": record.claim.job, "slice": record.claim.part, "task": str(record.claim.task)},
     )
 
@@ -268,9 +270,9 @@ def count_inside(run: Run, source_offset: int, answers: Answers) -> BoundedCount
     told = BoundedCount(max(least, answer.before), min(most, run.count - answer.after))
     if told.least > told.most or min(answer.before, answer.after) < 0:
         raise RefusedError(
-            f"reading partition {run.source} again gives another count than the copy did",
-            cause=f"{answer.before} and {answer.after} records to partition {run.target} around {source_offset}, "
-            f"and there were {run.count} from {run.first_source} to {run.last_source}",
-            hint="the source is not the topic that was copied, or the routing is another; verify the copy",
+            f"recounting partition {run.source} gives another count than the copy",
+            cause=f"{answer.before} records before and {answer.after} after offset {source_offset} for partition "
+            f"{run.target}, and the copy had {run.count} from {run.first_source} to {run.last_source}",
+            hint="verify the copy: seamark copies verify PLAN; the source may have been recreated",
         )
     return told

@@ -69,7 +69,7 @@ class Registration:
     def __post_init__(self) -> None:
         """Refuse an ID that would not be a single part of a key."""
         if not _ID.fullmatch(self.plan) or self.generation < 1:
-            raise UsageError(f"{self.plan!r} is no id of a plan, or {self.generation} no generation of it")
+            raise UsageError(f"invalid plan ID {self.plan!r} or generation {self.generation}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +141,9 @@ def decode_registrations(records: Iterable[tuple[bytes, bytes | None]], *, place
             failures[plan] = error
         except UsageError as error:
             failures[plan] = RefusedError(
-                f"the plan {plan} in {place} can't be read",
+                f"can't read plan {plan} in {place}",
                 cause=f"{error.message}: {error.cause}" if error.cause else error.message,
-                hint="find out what else writes to this topic; run the copy from its plan file",
+                hint="stop the other producers of this topic, and run the copy from its plan file",
             )
     return Registered(found, failures)
 
@@ -183,13 +183,13 @@ def _join(pieces: list[_Piece], *, plan: str) -> Registration:
     generation = max(piece.generation for piece in pieces)
     own = sorted((piece for piece in pieces if piece.generation == generation), key=lambda piece: piece.number)
     if any(piece.plan != plan for piece in own) or [piece.number for piece in own] != list(range(own[0].count)):
-        raise UsageError(f"{len(own)} of {own[0].count} pieces of it are there")
+        raise UsageError(f"{len(own)} of its {own[0].count} pieces were found")
     packed = b"".join(piece.data for piece in own)
     if hashlib.sha256(packed).hexdigest() != own[0].sha256:
-        raise UsageError("its pieces don't belong together")
+        raise UsageError("its pieces do not match")
     fields = strict.read_object(strict.read_json(_unpack(packed), what="its body"), keys=_BODY_KEYS, what="its body")
     if not isinstance(fields["plan"], dict):
-        raise UsageError("its plan is no object")
+        raise UsageError("its plan is not a JSON object")
     return Registration(
         plan,
         generation,
@@ -205,7 +205,7 @@ def _unpack(packed: bytes) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
             text = file.read(_LARGEST_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise UsageError("it is not packed as plans are", cause=str(error)) from None
+        raise UsageError("it is not in the format of a plan", cause=str(error)) from None
     if len(text) > _LARGEST_BYTES:
         raise UsageError("it is larger than a plan can be")
     return text
@@ -285,15 +285,15 @@ class HeldRegistration:
             act()
         except FencedError as error:
             raise FencedError(
-                f"somebody else has begun to run the copy {self._plan}",
+                f"another process runs copy {self._plan}",
                 cause=error.cause,
-                hint=f"let one of the two run: seamark copy status {self._plan} says how far it is",
+                hint=f"wait until it ends, or stop it; check its progress: seamark copies status {self._plan}",
                 context=error.context,
             ) from None
         except JournalError as error:
             raise SeamarkError(
-                f"the plan {self._plan} could not be registered in {self._topic}",
+                f"could not register plan {self._plan} in {self._topic}",
                 cause=f"{error.message}: {error.cause}",
-                hint=f"{error.hint}; then run it again",
+                hint=f"{error.hint}; then run the copy again",
                 context=error.context,
             ) from None

@@ -27,7 +27,7 @@ def write_copy_plan(plan: CopyPlan, path: Path) -> None:
 
 
 def read_copy_plan(path: Path) -> CopyPlan:
-    """Read a file that `write_copy_plan` or `copy plan -o json` wrote."""
+    """Read a file that `write_copy_plan` or `copies plan -o json` wrote."""
     data = read_limited(path, most_bytes=_LARGEST_BYTES, what="a plan of a copy")
     try:
         body = json.loads(data)
@@ -37,9 +37,9 @@ def read_copy_plan(path: Path) -> CopyPlan:
         body = body.get("plan")
     if not isinstance(body, dict):
         raise UsageError(
-            f"{path} is no plan of a copy",
-            cause="it is no JSON object",
-            hint="make one: seamark copy plan … --out FILE",
+            f"{path} is not a copy plan",
+            cause="it does not contain a JSON object",
+            hint="create one: seamark copies plan TOPIC --out FILE",
         )
     return CopyPlan.from_dict(body, where=str(path))
 
@@ -86,12 +86,12 @@ def pick_registered(registered: Registered, text: str, *, control_topic: str) ->
     fits = [known[wanted]] if wanted in known else sorted(known[plan] for plan in known if plan.startswith(wanted))
     if not fits:
         raise NotFoundError(
-            f"there is no copy {text}",
-            cause=f"{len(registered.found)} plans are in the control topic {control_topic}, and there is no such file",
-            hint="seamark copy status lists those that were run; one that never was is run from its plan file",
+            f"copy {text} does not exist",
+            cause=f"it is not among the {len(registered.found)} plans in control topic {control_topic}, and not a file",
+            hint="list the copies with seamark copies status, or pass the plan file",
         )
     if len(fits) > 1:
-        raise UsageError(f"{text} may be {', '.join(fits)}", hint="write more of the id")
+        raise UsageError(f"{text} is ambiguous: {', '.join(fits)}", hint="pass more characters of the ID")
     (plan,) = fits
     check_readable(registered, plan)
     return KnownPlan(read_body(registered.found[plan]), registered.found[plan])
@@ -122,9 +122,9 @@ def join_plans(own: CopyPlan, registration: Registration) -> CopyPlan:
     )
     if not same or known.slices[: len(own.slices)] != own.slices:
         raise RefusedError(
-            f"the plan {own.id} is not the one that was registered under its id",
+            f"plan {own.id} differs from the plan that is registered with this ID",
             cause="its topics, its routing or its slices differ",
-            hint=f"go on with what was registered: seamark copy run {own.id}; or make the plan anew",
+            hint=f"continue the registered plan: seamark copies run {own.id}; or create a new plan",
         )
     return known
 

@@ -28,14 +28,17 @@ _KAFKA = {
 # The configs until the cutover, and their reasons. Brokers have the pair of bounds from 3.6 on, and the single bound up
 # to 3.9.
 _HELD = {
-    "message.timestamp.type": ("CreateTime", "records keep their own timestamps; LogAppendTime would overwrite them"),
-    "message.timestamp.after.max.ms": (_ANY, "brokers refuse records stamped an hour ahead, from 4.0 on by default"),
-    "message.timestamp.before.max.ms": (_ANY, "brokers may refuse old records"),
-    "message.timestamp.difference.max.ms": (_ANY, "brokers may refuse old records"),
-    "retention.ms": ("-1", "old records would be deleted as soon as they are written"),
-    "retention.bytes": ("-1", "records would be deleted before anybody has read them"),
+    "message.timestamp.type": ("CreateTime", "records keep their timestamps; LogAppendTime would overwrite them"),
+    "message.timestamp.after.max.ms": (
+        _ANY,
+        "brokers reject timestamps of more than an hour ahead by default (4.0 and later)",
+    ),
+    "message.timestamp.before.max.ms": (_ANY, "brokers may reject old records"),
+    "message.timestamp.difference.max.ms": (_ANY, "brokers may reject old records"),
+    "retention.ms": ("-1", "old records would be deleted right after they are written"),
+    "retention.bytes": ("-1", "records would be deleted before consumers read them"),
 }
-_NO_COMPACTION = ("delete", "compaction waits until the copy is verified, and nothing is deleted meanwhile")
+_NO_COMPACTION = ("delete", "compaction starts after the copy is verified; until then nothing is deleted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +121,9 @@ def _carry(source: Mapping[str, TopicConfig], around: TargetBrokers) -> tuple[di
         if key in _NEVER or not (config.is_own or differs):
             continue
         if config.is_sensitive:
-            notes.append(f"{key} is not copied: the brokers do not tell its value")
+            notes.append(f"{key} is not copied: the brokers do not return its value")
         elif key not in around.known:
-            notes.append(f"{key}={config.value} is not copied: the brokers of the target do not know it")
+            notes.append(f"{key}={config.value} is not copied: the brokers of the target do not support it")
         else:
             wanted[key] = config.value
     if around.defaults is not None:
@@ -141,14 +144,14 @@ def _settle_defaults(
 
 def _note(source: Mapping[str, TopicConfig]) -> Iterator[str]:
     if _read(source, "message.timestamp.type") == "LogAppendTime":
-        yield "copied records keep the times at which the brokers took them; new ones get such times after the cut-over"
+        yield "copied records keep their LogAppendTime; new records get theirs after the cutover"
     if _read(source, _TIERED) == "true":
-        yield "the source is tiered: reading it from the start fetches from the remote store"
+        yield "the source uses tiered storage: reading it from the start fetches from remote storage"
     if "compact" in _read(source, "cleanup.policy"):
-        yield "the source is compacted: what is compacted away while the copy goes on makes some replays a bound"
+        yield "the source is compacted: if compaction runs during the copy, counts of reprocessed records are bounds"
         yield (
-            f"the source forgets deletions after {_TOMBSTONES}={_read(source, _TOMBSTONES)}: if the copy comes to one "
-            "later than that, its key, copied before, lives on in the target"
+            f"the source removes tombstones after {_TOMBSTONES}={_read(source, _TOMBSTONES)}: if the copy takes "
+            "longer, deleted keys may remain in the target"
         )
 
 
@@ -159,9 +162,9 @@ def _refuse(
         "min.insync.replicas", _read(source, "min.insync.replicas")
     )
     if least.isdecimal() and int(least) > replication_factor:
-        yield f"min.insync.replicas={least} is more than the target's replication factor, {replication_factor}"
+        yield f"min.insync.replicas={least} is more than the replication factor of the target, {replication_factor}"
     if not around.known & {"message.timestamp.before.max.ms", "message.timestamp.difference.max.ms"}:
-        yield "the brokers of the target do not tell which configs they know"
+        yield "the brokers of the target do not report which configs they support"
 
 
 def _read(source: Mapping[str, TopicConfig], key: str) -> str:

@@ -38,8 +38,8 @@ def leave_mirrors_out(groups: Iterable[str], landings: Reading[GroupOffsets]) ->
 def say_lone_mirrors(groups: Iterable[str]) -> tuple[str, ...]:
     """Describe groups that mirror the lag of pipelines whose ledgers are not in a database of the context."""
     return tuple(
-        f"group {group} shows the lag of a landing, whose ledger is in no database of the context that answers: the "
-        "landing itself is not carried over"
+        f"group {group} shows the lag of a pipeline whose ledger was not found in the databases of the context: the "
+        "pipeline itself is not switched"
         for group in groups
         if is_mirror(group)
     )
@@ -48,8 +48,8 @@ def say_lone_mirrors(groups: Iterable[str]) -> tuple[str, ...]:
 def say_file(owner: str, source: str, *, target: str) -> str:
     """Describe the change that the file of a pipeline needs."""
     return (
-        f"the landing {parse_owner(owner).name} reads {source} by its file: set from.topic to {target} before it "
-        "is started again"
+        f"pipeline {parse_owner(owner).name} reads {source}: set from.topic to {target} in its file before you start "
+        "it again"
     )
 
 
@@ -61,7 +61,7 @@ class ReaderKind(StrEnum):
     """The kind of a consumer: a sink connector, a pipeline, or any other consumer group."""
 
     SINK = "sink"
-    LANDING = "landing"
+    PIPELINE = "pipeline"
     GROUP = "group"
 
 
@@ -134,7 +134,9 @@ def read_copy_users(
         **committed.failures,
         **landings.failures,
     }
-    notes = [f"its users are not all known: {where}: {error.message}" for where, error in failures.items()]
+    notes = [
+        f"consumers and producers may be missing here: {where}: {error.message}" for where, error in failures.items()
+    ]
     return CopyUsers(
         tuple(sorted(readers, key=lambda reader: (_ORDER.index(reader.kind), reader.name))),
         writers=tuple(user for user in users.found if user.use in (Use.WRITES, Use.MAY_WRITE)),
@@ -173,7 +175,7 @@ def _build_landing(
     offsets = {spot[1]: commit.offset for spot, commit in held.offsets.items()}
     return CopyReader(
         held.group,
-        ReaderKind.LANDING,
+        ReaderKind.PIPELINE,
         group=held.group,
         state=_UNKNOWN,
         is_active=False,
@@ -249,8 +251,8 @@ def refuse_strangers(clusters: Clusters, target: str) -> tuple[str, ...]:
     """Return the reasons against a target name: one per sink that would read the whole topic at once."""
     answers = clusters.ask(lambda client: client.read_connectors())
     return tuple(
-        f"connector/{connector.owner} finds its topics by {connector.config['topics.regex']!r}, and would read "
-        f"{target} while it is filled: give it another name with --to"
+        f"connector/{connector.owner} has topics.regex {connector.config['topics.regex']!r} and would read {target} "
+        "during the copy: choose another name with --target"
         for connectors in answers.results.values()
         for connector in connectors
         if connector.type is not ConnectorType.SOURCE and is_read_by_pattern(connector.config, target)

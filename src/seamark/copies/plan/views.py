@@ -43,7 +43,7 @@ def build_draft_view(draft: PlannedCopy) -> View[PlannedCopy]:
 
 def _build_lines(draft: PlannedCopy, screen: Screen) -> Iterator[Line]:
     plan = draft.plan
-    state = "new" if not plan.target.topic_id else "there already"
+    state = "new" if not plan.target.topic_id else "exists"
     yield line(
         Span(f"Copy {plan.id}", Style.STRONG),
         f"  {plan.source.topic} ({render_count(plan.source.partitions, 'partition')}) → {plan.target.topic} "
@@ -57,7 +57,7 @@ def _build_lines(draft: PlannedCopy, screen: Screen) -> Iterator[Line]:
     notes = (*plan.notes, *draft.notes, *draft.users.notes)
     yield from (line(Span("  ! ", Style.WARN), note) for note in notes)
     yield from (line(Span("  ✗ refused: ", Style.BAD), refusal) for refusal in plan.refusals)
-    yield line("Nothing was changed.")
+    yield line("No changes were made.")
 
 
 def _render_size(draft: PlannedCopy) -> str:
@@ -70,36 +70,36 @@ def _render_size(draft: PlannedCopy) -> str:
 
 def _render_placing(plan: CopyPlan) -> str:
     if plan.routing is None:
-        return f"placed by nobody knows what: {plan.evidence}"
-    shuffled = "records are shuffled" if plan.routing.needs_shuffle else "nothing is shuffled"
+        return f"unknown partitioner: {plan.evidence}"
+    shuffled = "records are shuffled" if plan.routing.needs_shuffle else "no shuffle"
     return f"placed by {plan.routing.rule}: {plan.evidence} · {shuffled}"
 
 
 def _build_users(draft: PlannedCopy) -> Iterator[Line]:
     readers = draft.readers
-    yield line(Span("  readers" if readers else "  no reader is known", Style.STRONG))
+    yield line(Span("  consumers" if readers else "  no known consumers", Style.STRONG))
     width = max((len(reader.name) for reader in readers), default=0)
     for reader in readers:
         yield line(f"    {reader.name.ljust(width)}  {render_reader(reader)}")
     writers = draft.users.writers
-    words = ", ".join(_render_writer(user) for user in writers) if writers else "none of Connect"
-    yield line(f"  writers: {words}; Kafka does not tell of other producers")
+    words = ", ".join(_render_writer(user) for user in writers) if writers else "no connectors"
+    yield line(f"  producers: {words}; Kafka does not report other producers")
 
 
 def render_reader(reader: CopyReader) -> str:
     """Format a consumer: its kind, its state, and its lag."""
     parts = [reader.kind.value, f"{reader.state}{', active' if reader.is_active else ''}"]
     if reader.lag is None:
-        parts.append("nobody could tell how far it is")
+        parts.append("lag unknown")
     elif reader.lag:
         late = "" if reader.delay_seconds is None else f" ({render_duration(reader.delay_seconds)})"
-        parts.append(f"{render_number(reader.lag)} behind{late}")
+        parts.append(f"lag {render_number(reader.lag)}{late}")
     else:
-        parts.append("at its end")
+        parts.append("no lag")
     if reader.missing and reader.offsets:
-        parts.append(f"no position on {render_count(len(reader.missing), 'partition')}")
+        parts.append(f"no committed offset in {render_count(len(reader.missing), 'partition')}")
     elif reader.missing:
-        parts.append("no position yet")
+        parts.append("no committed offsets")
     return ", ".join(parts)
 
 
@@ -113,27 +113,27 @@ def _build_after(draft: PlannedCopy) -> Iterator[Line]:
     if routing is None or not draft.readers:
         return
     if not routing.needs_shuffle:
-        again = "every target has one source, so nobody reads a record again"
+        again = "no record is reprocessed, because each target partition has one source partition"
     else:
-        again = "a reader at its end reads none again; one that is behind some, counted before the cut-over"
+        again = "consumers without lag reprocess none; with lag, some, which the cutover plan counts"
     stops = [reader.name for reader in draft.readers if reader.is_active]
-    must = f"; to be stopped first: {', '.join(stops)}" if stops else ""
-    yield line(f"  after cut-over: no record is skipped; {again}{must}")
+    must = f"; stop these first: {', '.join(stops)}" if stops else ""
+    yield line(f"  after the cutover: no record is skipped; {again}{must}")
 
 
 def _build_configs(plan: CopyPlan, screen: Screen) -> Iterator[Line]:
     held = [choice for choice in plan.configs if choice.value != choice.final]
     copied = [choice for choice in plan.configs if choice.value == choice.final]
     if held:
-        yield line(Span("  configs of the target until the cut-over", Style.STRONG))
+        yield line(Span("  configs of the target until the cutover", Style.STRONG))
     yield from (_build_config(choice) for choice in held)
     if copied and screen.wide:
-        yield line(Span("  configs as those of the source", Style.STRONG))
+        yield line(Span("  configs of the source that are copied", Style.STRONG))
         yield from (line(f"    {choice.key}={choice.value}") for choice in copied)
     elif copied:
-        yield line(Span(f"  {render_count(len(copied), 'config')} as the source has it: -o wide", Style.MUTED))
+        yield line(Span(f"  {render_count(len(copied), 'config')} copied from the source: -o wide", Style.MUTED))
 
 
 def _build_config(choice: ConfigChoice) -> Line:
-    then = "the brokers' default" if choice.final is None else choice.final
+    then = "the broker default" if choice.final is None else choice.final
     return line(f"    {choice.key}={choice.value}, then {then}", Span(f"  {choice.why}", Style.MUTED))

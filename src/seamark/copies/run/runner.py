@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from seamark.changes.permissions import build_access, check_permission
 from seamark.changes.plan import PlannedChange
-from seamark.copies.plan.checks import check_cluster, count_behind, find_target_debris, read_ends
+from seamark.copies.plan.checks import check_cluster, count_behind, find_target_aborted, read_ends
 from seamark.copies.plan.endpoints import CopyEndpoint, CopyEndpoints, RegistrationLease, find_topic
 from seamark.copies.plan.plan import CopyPlan, Limits, extend_plan
 from seamark.copies.plan.planner import choose_limits, read_time_index
@@ -125,20 +125,19 @@ class TargetTopic:
         target = self._plan.target
         if found is None:
             raise RefusedError(
-                f"the target of the copy, {target.topic}, is not there any more",
-                hint="what was copied is gone with it: make a new plan",
+                f"target topic {target.topic} of the copy was deleted",
+                hint="create a new plan: the copied records were deleted with it",
             )
         if target.topic_id and found.topic_id != target.topic_id:
             raise RefusedError(
-                f"the topic {target.topic} is another one than the target of the copy",
-                cause=f"its id is {found.topic_id}, and the plan's is {target.topic_id}: it was deleted and made anew",
-                hint="make a new plan, with a new target",
+                f"target topic {target.topic} of the copy was recreated",
+                cause=f"its topic ID is {found.topic_id}, and the plan has {target.topic_id}",
+                hint="create a new plan with a new target",
             )
         if len(found.partitions) != target.partitions:
             raise RefusedError(
-                f"the topic {target.topic} has {len(found.partitions)} partitions, and the plan says "
-                f"{target.partitions}",
-                hint="give the target another name: seamark copy plan … --to NAME",
+                f"topic {target.topic} has {len(found.partitions)} partitions, and the plan has {target.partitions}",
+                hint="choose another name for the target: seamark copies plan --target NAME",
             )
         return replace(self._plan, target=replace(target, topic_id=found.topic_id))
 
@@ -153,7 +152,7 @@ class TargetTopic:
         if all(found.own_configs.get(key) == value for key, value in wanted.items()):
             return None
         step = AlterTopicConfig(found.name, wanted)
-        return self._build(f"alter topic {found.name} for copy {self._plan.id}", step)
+        return self._build(f"update topic {found.name} for copy {self._plan.id}", step)
 
     def _build(self, title: str, step: CreateTopic | AlterTopicConfig) -> PlannedChange:
         return self._endpoint.planner().plan(title, [step])
@@ -164,8 +163,8 @@ class TargetTopic:
             return
         failed = next((step.error for step in result.steps if step.error is not None), None)
         raise failed or SeamarkError(
-            f"the target {self._plan.target.topic} was not made",
-            hint=f"seamark journal show {result.change} says why; then run the copy again",
+            f"target topic {self._plan.target.topic} was not created",
+            hint=f"find the cause with seamark journal show {result.change}, then run the copy again",
         )
 
 
@@ -244,7 +243,7 @@ class CopyRunner:
         progress = read_progress(plan.id, plan.slices, records)
         if not progress.is_complete:
             return None
-        find_target_debris(self._endpoints.target.kafka, plan, progress)
+        find_target_aborted(self._endpoints.target.kafka, plan, progress)
         behind = count_behind(plan, read_ends(self._endpoints.source.kafka, plan))
         is_enough = not options.follow or behind <= options.lag
         return CopyOutcome(plan, progress, written=0, behind=behind) if is_enough else None
@@ -257,7 +256,7 @@ class CopyRunner:
         if former is not None and made == plan:
             return plan, former
         registration = register(hold, made, former=former, actor=self._endpoints.source.actor)
-        self._events.said(f"registered as {plan.id} in {self._control_topic}: any machine can go on with it")
+        self._events.said(f"registered as {plan.id} in {self._control_topic}: any machine can resume it")
         return made, registration
 
     def _work(
@@ -276,7 +275,7 @@ class CopyRunner:
             behind = count_behind(plan, last)
             if not options.follow or behind <= options.lag:
                 return CopyOutcome(plan, progress, written, rounds=rounds, behind=behind)
-            self._events.said(f"round {rounds + 1}: {behind} records have come to the source since")
+            self._events.said(f"round {rounds + 1}: {behind:,} new records in the source")
             plan = self._extend(plan, last)
             registration = register(hold, plan, former=registration, actor=self._endpoints.source.actor)
             progress, more = self._copy(spark, plan, ends, rate=options.rate)

@@ -127,13 +127,13 @@ class CopySink(DataSource):
     @keep_error_details
     def schema(self) -> StructType:
         """Refuse: this data source is a sink."""
-        raise UsageError("seamark.copy is a sink")
+        raise UsageError("seamark.copy can't be read: it is a sink")
 
     @keep_error_details
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Return the writer of one slice."""
         if overwrite:
-            raise UsageError("a topic can't be overwritten", hint='mode("append")')
+            raise UsageError("a topic can't be overwritten", hint='use mode("append")')
         given = dict(self.options)
         plan, part, routing, control_id = (given.pop(name, "") for name in _OURS)
         return CopyWriter(
@@ -190,7 +190,7 @@ class CopyWriter(DataSourceArrowWriter):
         source: int = first.column(SOURCE_PARTITION)[0].as_py()
         if not routing.needs_shuffle:
             number = source
-        elif routing.is_told_by_source:
+        elif routing.is_determined_by_source:
             number = source % routing.targets
         else:
             number = first.column(TARGET)[0].as_py()
@@ -215,10 +215,10 @@ def _check(batch: pa.RecordBatch, task: SliceTask) -> pa.RecordBatch:
             if pair[0] not in foreseen[SOURCE_PARTITION] or pair[1] not in foreseen[TARGET]
         )
         raise RefusedError(
-            f"the record at {batch.column(SOURCE_OFFSET)[place].as_py()} of partition {source} does not lie where its "
-            f"key belongs: it would go to partition {target}",
-            cause="the plan took its rule from samples, and this record has another one",
-            hint="make the plan anew, and say that keys may lie anywhere",
+            f"misplaced record at offset {batch.column(SOURCE_OFFSET)[place].as_py()} of partition {source}: its key "
+            f"belongs to target partition {target}, which another task may write",
+            cause="the plan determined the partitioner from samples, and this record was placed differently",
+            hint="create a new plan with --partitioner, so that keys may be on any partition",
         )
     return batch
 
@@ -302,7 +302,7 @@ def build_frame(
     )
     if not routing.needs_shuffle:
         return chosen
-    if routing.is_told_by_source:
+    if routing.is_determined_by_source:
         # The sink computes the partitions of keys, as it does without a shuffle. That saves one Python process per
         # task.
         shuffled = chosen.repartitionById(routing.targets, sf.col(SOURCE_PARTITION) % routing.targets)
@@ -352,7 +352,7 @@ def _check_target(plan: CopyPlan, progress: CopyProgress, options: SinkOptions) 
             # A task of an earlier run, whose transaction was still open, has just been committed.
             return
         raise RefusedError(
-            f"the topic {topic} has records, and the control topic {options.control_topic} tells of none of this copy",
-            cause="the copy was begun with another control topic, or somebody else writes to the target",
-            hint="name the control topic that it was begun with; or make a new plan, with a new target",
+            f"topic {topic} has records, but control topic {options.control_topic} has no control records of this copy",
+            cause="the copy was started with another control topic, or another producer writes to the target",
+            hint="pass the original control topic with --control-topic, or create a new plan with a new target",
         )

@@ -90,12 +90,14 @@ def tell_rest(
     for one in left:
         origin = known.get(one.hash)
         if origin is None:
-            yield CopyFinding(Kind.FOREIGN, target=one.target, words="the source has no such record")
+            yield CopyFinding(Kind.FOREIGN, target=one.target, words="it is not in the source")
         elif origin.offset >= covered.get(origin.partition, 0):
-            words = "it is of the source, and no control record tells of it"
+            words = "it is in the source, but in no control record"
             yield CopyFinding(Kind.FOREIGN, source=origin, target=one.target, words=words)
         else:
-            yield CopyFinding(Kind.DOUBLED, source=origin, target=one.target, words="it is in the target once more")
+            yield CopyFinding(
+                Kind.DUPLICATED, source=origin, target=one.target, words="it is in the target more than once"
+            )
 
 
 class _Free:
@@ -144,7 +146,7 @@ def _build_pair(one: UnmatchedRecord, found: ExtraRecord) -> CopyFinding:
     if not differing:
         at = f"{one.target}@{one.at}" if one.at is not None else f"partition {one.target}"
         return CopyFinding(Kind.WRONG_PARTITION, one.source, found.target, words=f"it belongs to {at}")
-    words = f"other than in the source: {', '.join(differing)}"
+    words = f"differs from the source: {', '.join(differing)}"
     return CopyFinding(_choose_kind(differing), one.source, found.target, words=words)
 
 

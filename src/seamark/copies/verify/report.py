@@ -44,7 +44,7 @@ class Kind(StrEnum):
     """
 
     LOST = "lost"
-    DOUBLED = "doubled"
+    DUPLICATED = "duplicated"
     REORDERED = "reordered"
     WRONG_PARTITION = "wrong partition"
     WRONG_TIMESTAMP = "wrong timestamp"
@@ -198,9 +198,9 @@ def choose_examples(findings: Sequence[CopyFinding], *, limit: int = EXAMPLES) -
 
 
 _LOOKED = {
-    Level.QUICK: "control records and the ends of the target; no record was read",
-    Level.STANDARD: "counts and checksums of all records, and the partition of every key; not their order",
-    Level.FULL: "every record, its place and its order",
+    Level.QUICK: "control records and the end offsets of the target; no record was read",
+    Level.STANDARD: "counts and checksums of all records, and the partition of every key, but not the order",
+    Level.FULL: "every record, its offset and its order",
 }
 
 
@@ -214,24 +214,24 @@ def _describe(found: Verification) -> Iterator[str]:
     yield f"{verdict}: {found.source} to {found.target}, level {found.level}"
     compared = found.compared
     yield (
-        f"compared: {_LOOKED[found.level]}. {compared.control_records} control records tell of "
-        f"{compared.told_records} records in {compared.runs} runs"
+        f"compared: {_LOOKED[found.level]}. {compared.control_records:,} control records describe "
+        f"{compared.told_records:,} records in {compared.runs:,} runs"
     )
     if found.level is not Level.QUICK:
-        yield f"read: {compared.source_records} records of the source, {compared.target_records} of the target"
+        yield f"read: {compared.source_records:,} records of the source, {compared.target_records:,} of the target"
     for kind, count in found.counts:
-        yield f"{kind}: {count}"
+        yield f"{kind}: {count:,}"
     yield from (f"  {describe_finding(one)}" for one in found.findings)
     shown, wrong = sum(one.count for one in found.findings), sum(count for _, count in found.counts)
     if shown < wrong:
-        yield f"  and {wrong - shown} more"
+        yield f"  and {wrong - shown:,} more"
     if found.gone:
         total = sum(one.count for one in found.gone)
         where = ", ".join(str(one.source) for one in found.gone[:5])
-        more = f" and {len(found.gone) - 5} more places" if len(found.gone) > 5 else ""
+        more = f" and {len(found.gone) - 5:,} more ranges" if len(found.gone) > 5 else ""
         yield (
-            f"not compared with the source: {total} records that compaction or retention has taken from it since, "
-            f"among {where}{more}"
+            f"not compared with the source: {total:,} records that compaction or retention has deleted there since, "
+            f"in {where}{more}"
         )
     yield from (f"note: {note}" for note in found.notes)
 
@@ -257,7 +257,7 @@ LISTING: Listing[CopyFinding] = Listing(
         Column("source", "SOURCE", lambda finding: str(finding.source) if finding.source else None),
         Column("target", "TARGET", lambda finding: str(finding.target) if finding.target else None),
         Column("count", "RECORDS", lambda finding: finding.count, right=True),
-        Column("words", "SEEN", lambda finding: finding.words),
+        Column("words", "DETAILS", lambda finding: finding.words),
     ),
 )
 
@@ -300,11 +300,11 @@ def verify(
     require_spark()
     known = find_plan(endpoints.target.logs, control_topic, what)
     if level not in list(Level):
-        raise UsageError(f"{level!r} is no level of verification", hint=f"one of {', '.join(Level)}")
+        raise UsageError(f"invalid value {level!r} for --level", hint=f"use one of {', '.join(Level)}")
     if known.registration is None:
         raise RefusedError(
-            f"the copy {known.plan.id} was never run, so there is nothing to verify",
-            hint="seamark copy run PLANFILE",
+            f"can't verify copy {known.plan.id}: it was never run",
+            hint="run it first: seamark copies run PLANFILE",
         )
     with open_spark(spark, build_copy_work(known.plan.id)) as session:
         from seamark.copies.verify.spark_verify import verify_copy  # noqa: PLC0415

@@ -319,7 +319,7 @@ def _compare_order(paired: DataFrame, suspects: Sequence[Suspect], *, examples: 
         way = ways[row["lane"]]
         if count := row[f"count_{way}"]:
             place, source, offset, at = row[f"moved_{way}"]
-            words = f"the first of them belongs to {row['lane']}@{at}; their order is kept"
+            words = f"the first one belongs to {row['lane']}@{at}; their order is correct"
             target = Coordinates(row["lane"], place)
             yield CopyFinding(Kind.MOVED, Coordinates(source, offset), target, count=count, words=words)
 
@@ -362,7 +362,7 @@ def _list_reordered(ranked: DataFrame, ways: Mapping[int, str], *, count: int, e
 
 def _read_unpaired(paired: DataFrame, suspects: Sequence[Suspect]) -> Unpaired:
     # Records that compaction deleted from the source have no equal there, and are as they were written.
-    excused = [one.number for one in suspects if one.is_gone and one.is_told]
+    excused = [one.number for one in suspects if one.is_gone and one.is_described]
     lost = paired.where("theirs is null")
     extra = paired.where("ours is null")
     if excused:

@@ -30,7 +30,7 @@ from seamark.copies.verify.sums import (
     SourceLoss,
     SumsComparison,
     clip_ranges,
-    describe_debris,
+    describe_aborted,
     describe_held,
     find_cut_runs,
     find_missing_records,
@@ -103,9 +103,9 @@ def build_target_source(plan: CopyPlan, ends: CopyEnds) -> Mapping[str, str]:
     named = {key.removeprefix(_KAFKA): value for key, value in ends.target.items() if key.startswith(_KAFKA)}
     if named.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
         raise UsageError(
-            f"it is not known how Spark reads the target {plan.target.topic}",
-            cause="the settings of the sink are librdkafka's, and Spark's source takes Java's",
-            hint="give the options of Spark's Kafka source for the target as target_source",
+            f"no Spark options for reading target topic {plan.target.topic}",
+            cause="the sink has settings of librdkafka, and Spark's Kafka source needs those of the Java client",
+            hint="pass the options of Spark's Kafka source as target_source",
         )
     return {f"{_KAFKA}{key}": named[key] for key in _SHARED if key in named}
 
@@ -174,8 +174,8 @@ def look_closer(
         return judged.findings
     on_stage(f"comparing {len(judged.suspects)} runs record by record")
     runs = [one.run for one in judged.suspects]
-    source = sides.read_source([*list_source_ranges(runs), *judged.source_strays])
-    target = sides.read_target([*list_target_ranges(runs), *judged.target_strays])
+    source = sides.read_source([*list_source_ranges(runs), *judged.source_undescribed])
+    target = sides.read_target([*list_target_ranges(runs), *judged.target_undescribed])
     nothing = everything.where("false")
     matched = match_records(
         nothing if source is None else source,
@@ -187,7 +187,7 @@ def look_closer(
     told = tell_apart(matched.unpaired.wanted, matched.unpaired.lying)
     named = [*matched.findings, *told.findings]
     if told.left:
-        on_stage(f"looking for {len(told.left)} records of the target in the whole source")
+        on_stage(f"searching the source for {len(told.left)} records of the target")
         hashes = find_hashes(everything, (one.hash for one in told.left))
         named += tell_rest(told.left, index_hashes(hashes), covered=table.covered)
     return _settle(judged, [*named, *_list_untold(matched.unpaired)])
@@ -199,7 +199,7 @@ def _settle(judged: SumsComparison, named: Sequence[CopyFinding]) -> tuple[CopyF
     vague = {
         Coordinates(one.run.target, one.run.first_target, one.run.last_target)
         for one in judged.suspects
-        if one.is_gone and not one.is_told
+        if one.is_gone and not one.is_described
     }
     kept = [
         one
@@ -219,7 +219,7 @@ def _list_untold(unpaired: Unpaired) -> Iterator[CopyFinding]:
     }
     for side, count in untold.items():
         if count:
-            words = f"more records of the {side} have no equal; what became of those is not told"
+            words = f"more records of the {side} have no match and were not classified"
             yield CopyFinding(Kind.DIFFERENT, count=count, words=words)
 
 
@@ -285,7 +285,7 @@ class _Job:
         self._target_source = target_source or build_target_source(plan, ends)
 
     def run(self, level: Level, progress: CopyProgress | None, *, examples: int) -> Verification:
-        self._on_stage("looking at both topics and the control records")
+        self._on_stage("reading topic bounds and control records")
         sides = self._look_at_topics()
         records = progress.records if progress else tuple(read_control_records(self._plan, self._options))
         missing = tuple(find_missing_records(self._plan, records))
@@ -362,7 +362,7 @@ class _Job:
 def _look_quickly(known: CopyProgress, sides: Sides) -> _Found:
     """Compare the control records with the bounds of the target."""
     cut = find_cut_runs(_list_runs(known.records), sides.target.begins, sides.target.ends)
-    return _Found(tuple(cut), notes=tuple(describe_debris(known.records, sides.target.ends)))
+    return _Found(tuple(cut), notes=tuple(describe_aborted(known.records, sides.target.ends)))
 
 
 def _list_runs(records: Sequence[ControlRecord]) -> tuple[Run, ...]:
@@ -378,6 +378,6 @@ def check_hashes(records: Sequence[ControlRecord]) -> None:
     strange = {one.copied.hash_name for one in records if one.copied} - {_HASH_NAME}
     if strange:
         raise RefusedError(
-            f"the records of this copy were hashed by {', '.join(sorted(strange))}, which this seamark does not know",
-            hint="verify it with the version that made it, or a later one",
+            f"this version of seamark does not support hash {', '.join(sorted(strange))} of this copy",
+            hint="verify it with the version of seamark that ran the copy, or a later one",
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from seamark.copies.plan.plan import CopyPlan, build_tasks
-from seamark.copies.plan.progress import find_debris
+from seamark.copies.plan.progress import find_aborted
 from seamark.copies.verify.report import Coordinates, CopyFinding, Gone, Kind
 from seamark.kafka_sink.control import Checksum, ControlRecord, Run
 from seamark.spark.slices import OffsetRange
@@ -24,7 +24,7 @@ def find_missing_records(plan: CopyPlan, records: Iterable[ControlRecord]) -> It
         absent = sorted(tasks - found.get(one.id, set()))
         if absent:
             named = ", ".join(map(str, absent[:_NAMED])) + (" and more" if len(absent) > _NAMED else "")
-            words = f"slice {one.id}, task {named}: not copied yet, or the record was lost"
+            words = f"slice {one.id}, task {named}: not copied yet, or its control record was lost"
             yield CopyFinding(Kind.MISSING_CONTROL, count=len(absent), words=words)
 
 
@@ -35,7 +35,7 @@ def find_cut_runs(runs: Iterable[Run], begins: Mapping[int, int], ends: Mapping[
         if run.first_target < begin:
             last = min(run.last_target, begin - 1)
             yield _build_missing(
-                run, run.first_target, last, words=f"partition {run.target} of the target begins at {begin}"
+                run, run.first_target, last, words=f"partition {run.target} of the target starts at {begin}"
             )
         if run.last_target >= end:
             first = max(run.first_target, end, begin)
@@ -44,15 +44,15 @@ def find_cut_runs(runs: Iterable[Run], begins: Mapping[int, int], ends: Mapping[
             )
 
 
-def describe_debris(records: Iterable[ControlRecord], ends: Mapping[int, int]) -> Iterator[str]:
+def describe_aborted(records: Iterable[ControlRecord], ends: Mapping[int, int]) -> Iterator[str]:
     """Describe offsets of the target without a run, which a quick verification can't classify."""
-    found = find_debris(records, ends=ends)
+    found = find_aborted(records, ends=ends)
     if found:
         total = sum(one.size for one in found)
         first = found[0]
         yield (
-            f"{total} offsets of the target belong to no run, the first is {first.target}@{first.first}: attempts that "
-            "were taken back, or records of others, which a standard verification tells"
+            f"{total} offsets of the target belong to no run, the first is {first.target}@{first.first}: aborted "
+            "records, or records of other producers, which a standard verification distinguishes"
         )
 
 
@@ -61,8 +61,8 @@ def describe_held(ends: Mapping[int, int], true_ends: Mapping[int, int]) -> Iter
     for partition, end in sorted(ends.items()):
         if end < true_ends.get(partition, end):
             yield (
-                f"a transaction is open in partition {partition} of the target: nothing from {end} to "
-                f"{true_ends[partition] - 1} could be read"
+                f"an open transaction in partition {partition} of the target hides offsets {end} to "
+                f"{true_ends[partition] - 1}"
             )
 
 
@@ -154,28 +154,31 @@ class SourceLoss:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A run to compare record by record. `is_told` means that the target has what the control records state."""
+    """A run to compare record by record. `is_described` means that the target has what the control records state."""
 
     number: int
     run: Run
-    is_told: bool
+    is_described: bool
     is_gone: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SumsComparison:
-    """The comparison of the sums. Records without a run are suspect, too: `source_strays` and `target_strays`."""
+    """The comparison of the sums.
+
+    Records without a run are suspect, too: `source_undescribed` and `target_undescribed`.
+    """
 
     findings: tuple[CopyFinding, ...]
     gone: tuple[Gone, ...]
     suspects: tuple[Suspect, ...]
-    source_strays: tuple[OffsetRange, ...]
-    target_strays: tuple[OffsetRange, ...]
+    source_undescribed: tuple[OffsetRange, ...]
+    target_undescribed: tuple[OffsetRange, ...]
 
     @property
     def is_clean(self) -> bool:
         """Whether nothing has to be compared record by record."""
-        return not (self.suspects or self.source_strays or self.target_strays)
+        return not (self.suspects or self.source_undescribed or self.target_undescribed)
 
 
 def judge_sums(
@@ -193,26 +196,30 @@ def judge_sums(
             gone.append(Gone(Coordinates(run.source, run.first_source, run.last_source), run.count - left))
         found = [*_judge_target(run, theirs, ours), *(() if is_gone else _judge_source(run, ours))]
         if not found and not is_gone and is_ordered and ours and theirs and ours.ordered != theirs.ordered:
-            found.append(_build_finding(Kind.REORDERED, run, "the records are those of the source, in another order"))
+            found.append(_build_finding(Kind.REORDERED, run, "the records of the source are in another order"))
         findings += found
         # The target offsets of an incomplete run can't be determined by counting: its order has to be compared.
         if found or (is_gone and is_ordered and left):
-            suspects.append(Suspect(number, run, is_told=not _judge_target(run, theirs, ours), is_gone=is_gone))
-    strays, foreign = _find_strays(source), _find_strays(target)
-    findings += _judge_strays(source, target)
-    return SumsComparison(tuple(findings), tuple(gone), tuple(suspects), source_strays=strays, target_strays=foreign)
+            suspects.append(Suspect(number, run, is_described=not _judge_target(run, theirs, ours), is_gone=is_gone))
+    lost, foreign = _find_undescribed(source), _find_undescribed(target)
+    findings += _judge_undescribed(source, target)
+    return SumsComparison(
+        tuple(findings), tuple(gone), tuple(suspects), source_undescribed=lost, target_undescribed=foreign
+    )
 
 
 def _judge_target(run: Run, found: Sums | None, ours: Sums | None) -> list[CopyFinding]:
     """Compare the target with the control record."""
     count = found.count if found else 0
     if count < run.count:
-        words = f"{run.count} records were written there, and {count} are there"
+        words = f"{run.count} records were written, and the target has {count}"
         return [_build_finding(Kind.LOST, run, words, count=run.count - count)]
     if found is not None and found.checksum != run.checksum:
-        words = "the target has other records than were written there"
+        words = "the records of the target differ from those that were written"
         if ours is not None and ours.count == found.count and ours.times != found.times:
-            words += f", stamped {found.times[0]} to {found.times[1]} and not {ours.times[0]} to {ours.times[1]}"
+            words += (
+                f", with timestamps {found.times[0]} to {found.times[1]} instead of {ours.times[0]} to {ours.times[1]}"
+            )
         return [_build_finding(Kind.DIFFERENT, run, words)]
     return []
 
@@ -221,32 +228,32 @@ def _judge_source(run: Run, found: Sums | None) -> list[CopyFinding]:
     """Compare the source with the control record, if the source can't have lost records."""
     count = found.count if found else 0
     if count < run.count:
-        words = f"{run.count} records were written, and the source has {count} there"
+        words = f"{run.count} records were written, and the source has {count}"
         return [_build_finding(Kind.DIFFERENT, run, words)]
     if count > run.count:
-        words = f"{run.count} records were written, and the source has {count} there"
+        words = f"{run.count} records were written, and the source has {count}"
         return [_build_finding(Kind.LOST, run, words, count=count - run.count)]
     if found is not None and found.checksum != run.checksum:
-        return [_build_finding(Kind.DIFFERENT, run, "the source has other records than were written")]
+        return [_build_finding(Kind.DIFFERENT, run, "the records of the source differ from those that were written")]
     return []
 
 
-def _judge_strays(source: Scan, target: Scan) -> Iterator[CopyFinding]:
+def _judge_undescribed(source: Scan, target: Scan) -> Iterator[CopyFinding]:
     for (partition, number), sums in sorted(source.items()):
         if number == NO_RUN:
             where = Coordinates(partition, sums.first, sums.last)
-            yield CopyFinding(Kind.LOST, source=where, count=sums.count, words="no control record tells of them")
+            yield CopyFinding(Kind.LOST, source=where, count=sums.count, words="no control record describes them")
     for (partition, number), sums in sorted(target.items()):
         if number == NO_RUN:
             where = Coordinates(partition, sums.first, sums.last)
-            yield CopyFinding(Kind.FOREIGN, target=where, count=sums.count, words="no control record tells of them")
+            yield CopyFinding(Kind.FOREIGN, target=where, count=sums.count, words="no control record describes them")
         if sums.misplaced and sums.misplaced_at is not None:
             first = Coordinates(partition, sums.misplaced_at)
             words = "the key belongs to another partition" + (", the first of them" if sums.misplaced > 1 else "")
             yield CopyFinding(Kind.WRONG_PARTITION, target=first, count=sums.misplaced, words=words)
 
 
-def _find_strays(scan: Scan) -> tuple[OffsetRange, ...]:
+def _find_undescribed(scan: Scan) -> tuple[OffsetRange, ...]:
     return tuple(
         OffsetRange(partition, sums.first, sums.last + 1)
         for (partition, number), sums in sorted(scan.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seamark.demo.chapter import Chapter
-from seamark.demo.chapters.connectors import AS_CODE, FLEET, LOST_WORKER, TROUBLE, UNDO, WAY_BACK
+from seamark.demo.chapters.connectors import AS_CODE, FLEET, LOST_WORKER, ROLLBACK, TROUBLE, UNDO
 from seamark.demo.chapters.data import LAKE, REWIND, SHRINK, TABLE
 
-CHAPTERS: tuple[Chapter, ...] = (FLEET, AS_CODE, TROUBLE, WAY_BACK, UNDO, LOST_WORKER, TABLE, REWIND, SHRINK, LAKE)
+CHAPTERS: tuple[Chapter, ...] = (FLEET, AS_CODE, TROUBLE, ROLLBACK, UNDO, LOST_WORKER, TABLE, REWIND, SHRINK, LAKE)

@@ -13,38 +13,39 @@ AS_CODE = Chapter(
     set_up=write_files,
     acts=(
         Act(
-            "Every change is written to a journal before it is made. It is a topic beside the data, made once.",
+            "seamark records every change in a journal before it makes the change. The journal is a topic; create it "
+            "once.",
             "seamark init --yes",
         ),
         Act(
-            "A folder says what should run. This file makes three connectors of two entries.",
+            "A folder of spec files defines the connectors. This file defines three connectors with two entries.",
             "cat config/files.yaml",
         ),
         Act(
-            "What would have to be done? A plan asks Connect and changes nothing.",
+            "Preview the changes. A plan reads from Connect and changes nothing.",
             "seamark plan -f config",
-            look="Three to create. The connectors of chapter 1 are not in this folder, so they are left alone.",
+            look="Three connectors to create. Those of chapter 1 are not in this folder, so they are not changed.",
         ),
         Act(
-            "Do it. Connect validates every config first; then it is waited until all tasks run.",
+            "Apply the plan. Connect validates every config first; then seamark waits until all tasks are RUNNING.",
             "seamark apply -f config --yes",
             until=ALL_RUN,
         ),
         Act(
-            "The same plan again.",
+            "Create the same plan again.",
             "seamark plan -f config",
-            look="Nothing to do. An apply that changes nothing restarts nothing.",
+            look="No changes. An apply without changes restarts nothing.",
         ),
         Act(
-            "Now one value changes in the file.",
+            "Change one value in the file.",
             "sed -i 's/batch.size: 100/batch.size: 500/' config/files.yaml",
         ),
         Act(
-            "The plan shows that field, and what it means for the running tasks.",
+            "The plan shows that field, and its effect on the running tasks.",
             "seamark plan -f config",
             look="Both sources come from one entry, so both change. The sink does not.",
         ),
-        Act("And go.", "seamark apply -f config --yes", until=ALL_RUN),
+        Act("Apply it.", "seamark apply -f config --yes", until=ALL_RUN),
     ),
 )
 
@@ -55,26 +56,27 @@ FLEET = Chapter(
     wishes=(Need.POSTGRES, Need.JDBC, Need.S3, Need.S3_SINK),
     acts=(
         Act(
-            "A broker and two Connect workers run. We give them something to do: a source, a topic and a sink.",
+            "A broker and two Connect workers run. Create a source, a topic and a sink for them.",
             "python -m seamark.devstack seed --rows 1000",
         ),
         Act(
-            "What runs, in one look.",
+            "Get an overview.",
             "seamark status",
-            look="One line for each Connect cluster. What is in trouble would stand below it, with its cause.",
+            look="One line per Connect cluster. Failed connectors would be listed below it, with the cause.",
         ),
         Act(
-            "Every connector with one honest word for its health.",
+            "List all connectors with their health.",
             "seamark connectors list",
-            look="HEALTHY means that the connector and all of its tasks run. Connect alone would say RUNNING earlier.",
+            look="HEALTHY means that the connector and all of its tasks are RUNNING. Connect's own state ignores the "
+            "tasks.",
         ),
         Act(
-            "One of them, in full.",
+            "Show one connector in detail.",
             "seamark connectors show log-purchase",
-            look="Tasks, the workers they run on, and the config. Passwords are never shown.",
+            look="Its tasks, their workers, and the config. Passwords are never shown.",
         ),
         Act(
-            "And what it remembers of what it has read.",
+            "Show its offsets: how far it has read.",
             "seamark offsets show log-purchase",
         ),
     ),
@@ -105,28 +107,29 @@ LOST_WORKER = Chapter(
     title="A worker dies",
     set_up=write_and_apply,
     acts=(
-        Act("Two workers share the work.", "seamark workers list"),
-        Act("One of them is killed, without a word.", "python -m seamark.devstack kill worker-2"),
+        Act("Two workers run the tasks.", "seamark workers list"),
+        Act("Kill one of them.", "python -m seamark.devstack kill worker-2"),
         Act(
-            "seamark asks every worker itself, so it knows at once.",
+            "seamark asks every worker, so it detects the failure at once.",
             "seamark workers list",
             codes=(0, 3),
-            look="DOWN, and why. All other commands go to the worker that answers.",
+            look="DOWN, with the cause. All other commands use the worker that responds.",
         ),
         Act(
-            "Connect notices after a while and moves the tasks. In production the default is five minutes.",
+            "Connect detects the failure later and reassigns the tasks. The default delay is five minutes.",
             "seamark connectors list",
             codes=(0, 3),
-            until=Moment("everything ran on the worker that is left", _all_moved),
-            look="Until then Connect's word on those tasks was old. seamark can't know better, but workers list does.",
+            until=Moment("all tasks ran on the remaining worker", _all_moved),
+            look="Until then, Connect reported old states for those tasks. workers list shows that their worker is "
+            "down.",
         ),
-        Act("Where is it all now?", "seamark status", codes=(0, 3)),
+        Act("Check the overview again.", "seamark status", codes=(0, 3)),
         Act(
-            "The worker comes back.",
+            "Restart the worker.",
             "python -m seamark.devstack restart worker-2",
-            until=Moment("both had something to do again", _is_shared),
+            until=Moment("both workers ran tasks again", _is_shared),
         ),
-        Act("Both are there.", "seamark workers list"),
+        Act("Both workers are up.", "seamark workers list"),
     ),
 )
 
@@ -139,16 +142,16 @@ def _misdirect(stage: Stage) -> None:
     path = f"/connectors/{SINK}/config"
     config = stage.call("GET", path)
     if config is None:
-        raise DevstackError(f"the demo can't go on: connector {SINK} is not there")
+        raise DevstackError(f"the demo can't continue: connector {SINK} does not exist")
     wrong = {**config, "file": str(stage.folder / "nowhere" / "login.txt")}
-    stage.wait_for(Moment("Connect took the config", lambda stage: stage.call("PUT", path, wrong) is not None))
+    stage.wait_for(Moment("Connect accepted the config", lambda stage: stage.call("PUT", path, wrong) is not None))
 
 
 def _lose_disk(stage: Stage) -> None:
     """Remove the folder of the sink while its task is restarted."""
     (stage.folder / "lake").rename(stage.folder / "lake.unmounted")
     path = f"/connectors/{SINK}/restart?includeTasks=true"
-    stage.wait_for(Moment("Connect took the restart", lambda stage: stage.call("POST", path) is not None))
+    stage.wait_for(Moment("Connect accepted the restart", lambda stage: stage.call("POST", path) is not None))
 
 
 def _mount_disk(stage: Stage) -> None:
@@ -161,41 +164,41 @@ TROUBLE = Chapter(
     set_up=write_and_apply,
     acts=(
         Act(
-            "Somebody changes the sink by hand, past the files: it shall write into a folder that is not there.",
+            "Another user changes the sink without the spec files: its new folder does not exist.",
             event=Event(f"PUT /connectors/{SINK}/config  file=…/nowhere/login.txt", _misdirect),
             until=_FAILED,
         ),
         Act(
-            "Connect itself still calls this connector RUNNING: only its task has failed.",
+            "Connect still reports this connector as RUNNING: only its task has failed.",
             "seamark connectors list",
-            look="UNHEALTHY: none of its tasks runs.",
+            look="UNHEALTHY: none of its tasks is RUNNING.",
         ),
         Act(
-            "Why? The doctor looks at everything, and says what to do.",
+            "Find the cause. The doctor checks the whole context and proposes a fix.",
             "seamark doctor",
             codes=(1,),
-            look="The words with which the task died. Exit code 1 is for programs: something needs mending.",
+            look="The exception that ended the task. Exit code 1 tells scripts that there are problems.",
         ),
         Act(
-            "What differs from the files?",
+            "Compare with the spec files.",
             "seamark plan -f config",
-            look="Drift: this value was changed outside the files. Apply would put it back.",
+            look="Drift: this value was changed outside of the spec files. Apply restores it.",
         ),
-        Act("So we do that.", "seamark apply -f config --yes", until=ALL_RUN),
+        Act("Restore it.", "seamark apply -f config --yes", until=ALL_RUN),
         Act(
-            "Another night, another trouble: the disk is away while the task starts. The config is fine this time.",
+            "Another failure: the disk is not mounted when the task starts. The config is correct this time.",
             event=Event(f"mv lake lake.unmounted; POST /connectors/{SINK}/restart?includeTasks=true", _lose_disk),
             until=_FAILED,
         ),
         Act(
-            "The disk comes back, the task does not: Connect never tries again by itself.",
+            "The disk is mounted again, but the task stays FAILED: Connect does not retry automatically.",
             event=Event("mv lake.unmounted lake", _mount_disk),
         ),
         Act(
-            "Healing restarts what has failed, more and more rarely, and gives up in the end. Here once is enough.",
+            "heal restarts failed connectors with increasing delays, and gives up in the end. Here, once is enough.",
             "seamark connectors heal --once --yes",
             until=ALL_RUN,
-            look="What runs was left alone.",
+            look="Connectors that run were not changed.",
         ),
     ),
 )
@@ -207,50 +210,51 @@ UNDO = Chapter(
     set_up=write_and_apply,
     acts=(
         Act(
-            "A quick change without the files.",
-            "seamark connectors change read-login --set batch.size=7 --yes",
+            "Change a connector without spec files.",
+            "seamark connectors update read-login --set batch.size=7 --yes",
         ),
-        Act("Who did what, and when?", "seamark journal list"),
+        Act("List the changes: who, what and when.", "seamark journal list"),
         Act(
-            "One change, step by step.",
+            "Show one change with its steps.",
             "seamark journal show {change}",
-            look="What was before stands there too: that is what an undo puts back.",
+            look="It includes the previous values, which an undo restores.",
         ),
-        Act("Take it back.", "seamark journal undo {change} --yes", until=ALL_RUN),
+        Act("Undo it.", "seamark journal undo {change} --yes", until=ALL_RUN),
         Act(
-            "Now something that hurts.",
+            "Delete a connector.",
             "seamark connectors delete read-logout --yes",
-            look="It says what stays behind: the position of what was read.",
+            look="The result names what is kept: its offsets.",
         ),
         Act(
-            "Take that back too.",
+            "Undo that, too.",
             "seamark journal undo {change} --yes",
             until=ALL_RUN,
-            look="It is there again, with its config, and goes on where it stopped.",
+            look="The connector is recreated with its config and continues from its offsets.",
         ),
-        Act("Nothing is missing.", "seamark plan -f config"),
+        Act("Spec files and connectors match.", "seamark plan -f config"),
     ),
 )
 
 
-WAY_BACK = Chapter(
-    name="way-back",
+ROLLBACK = Chapter(
+    name="rollback",
     title="A config that can't run",
     set_up=write_and_apply,
     acts=(
         Act(
-            "A mistake in the file this time. Connect's validation will not see it: the folder is not there.",
+            "Make a mistake in the file. Connect's validation can't detect it: the folder does not exist.",
             "sed -i 's#/lake/#/nowhere/#' config/files.yaml",
         ),
         Act(
-            "Apply it all the same.",
+            "Apply it.",
             "seamark apply -f config --yes",
             codes=(3,),
             until=ALL_RUN,
-            look="The task failed, so the old config was put back, and runs. Exit code 3: not all could be done.",
+            look="The task failed, so the previous config was restored and runs. Exit code 3: the change failed in "
+            "part.",
         ),
-        Act("The sink writes where it did before.", "seamark connectors list write-login"),
-        Act("We take the mistake out of the file.", "sed -i 's#/nowhere/#/lake/#' config/files.yaml"),
-        Act("Files and fleet agree again.", "seamark plan -f config"),
+        Act("The sink has its previous config.", "seamark connectors list write-login"),
+        Act("Correct the file.", "sed -i 's#/nowhere/#/lake/#' config/files.yaml"),
+        Act("Spec files and connectors match again.", "seamark plan -f config"),
     ),
 )

@@ -46,7 +46,7 @@ pipelines:
       paid_at: timestamp
 """
 _QUERY = '''\
-"""The payments of each day, as the lake has them: no Spark is needed to ask."""
+"""Print the payments per day from the lake, without Spark."""
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
@@ -58,7 +58,7 @@ table = DeltaTable(place.table_url, storage_options=place.build_options()).to_py
 days = table.group_by("event_date").aggregate([("id", "count"), ("price", "sum")])
 for day in days.sort_by("event_date").to_pylist():
     print(f"{day['event_date']}  {day['id_count']:6} payments  {day['price_sum']:>12}")
-print(f"{table.num_rows} rows, {pc.count_distinct(table.column('id')).as_py()} of them different")
+print(f"{table.num_rows} rows, {pc.count_distinct(table.column('id')).as_py()} distinct IDs")
 '''
 _READ_SECONDS = 120.0
 
@@ -86,31 +86,31 @@ LAKE = Chapter(
     needs=(Need.POSTGRES, Need.JDBC, Need.S3, Need.SPARK),
     set_up=_set_up_lake,
     acts=(
-        Act("Payments of the last days, in PostgreSQL.", f"psql -qc '{_PAYMENT_TABLE}' -c \"{_PAYMENT_INSERT}\""),
-        Act("One file: a source, and a landing.", "cat sea/payment.yaml"),
+        Act("Create a table with payments in PostgreSQL.", f"psql -qc '{_PAYMENT_TABLE}' -c \"{_PAYMENT_INSERT}\""),
+        Act("One file defines a source and a pipeline.", "cat sea/payment.yaml"),
         Act(
-            "The source brings them into a topic.",
+            "The source writes them to a topic.",
             "seamark apply -f sea --yes",
-            until=Moment("every row was read", _has_read_all, _READ_SECONDS),
+            until=Moment("the source had read every row", _has_read_all, _READ_SECONDS),
         ),
         Act(
-            "What would the landing do?",
-            "seamark land plan payments -f sea",
-            look="It makes a table of Delta, with a folder for each day.",
+            "Preview the pipeline.",
+            "seamark pipelines plan payments -f sea",
+            look="It creates a Delta table, partitioned by day.",
         ),
         Act(
-            "Spark lands them on S3: rows and offsets are one commit.",
-            "seamark land run payments -f sea --yes",
-            look="Kill it, start it twice: each row comes once.",
+            "Run it: Spark writes the rows to S3, with the offsets in the same commit.",
+            "seamark pipelines run payments -f sea --yes",
+            look="Each row is written exactly once, even if the run is killed or started twice.",
         ),
-        Act("Rows in PostgreSQL:", "psql -Atc 'SELECT count(*) FROM payment'"),
-        Act("And in the lake, by day:", "python days.py", look="The same number, each once."),
+        Act("Count the rows in PostgreSQL.", "psql -Atc 'SELECT count(*) FROM payment'"),
+        Act("Count them in the lake, per day.", "python days.py", look="The same number, without duplicates."),
         Act(
-            "Where it stands is in the table's own log.",
+            "The offsets of the pipeline are in the log of the table.",
             "seamark offsets show pipeline/payments",
         ),
         Act(
-            "So it can be moved like any other: what would an hour back mean?",
+            "They can be moved like any other offsets. Preview a move back by one hour.",
             "seamark offsets move pipeline/payments --back 1h --dry-run",
         ),
     ),
@@ -168,30 +168,31 @@ REWIND = Chapter(
     needs=(Need.POSTGRES, Need.JDBC),
     set_up=_set_up_rewind,
     acts=(
-        Act("A table of visits: two hours of them.", f"psql -qc '{_VISIT_TABLE}' -c \"{_VISIT_INSERT}\""),
-        Act("A source reads it by time.", "seamark apply -f rewind --yes", until=AT_THE_END),
-        Act("Where does it stand?", "seamark offsets show visit-source"),
+        Act("Create a table with two hours of visits.", f"psql -qc '{_VISIT_TABLE}' -c \"{_VISIT_INSERT}\""),
+        Act("Create a source that reads it by timestamp.", "seamark apply -f rewind --yes", until=AT_THE_END),
+        Act("Show its offsets.", "seamark offsets show visit-source"),
         Act(
-            "Somebody lost the last hour downstream. What would it cost to send it again?",
+            "The last hour was lost downstream. Preview what it takes to send it once more.",
             "seamark offsets move visit-source --back 1h --dry-run",
-            look="The rows were counted in the table, and nothing was changed.",
+            look="seamark counted the rows in the table. Nothing was changed.",
         ),
         Act(
-            "Do it.",
+            "Move the offsets.",
             "seamark offsets move visit-source --back 1h --yes",
             until=AT_THE_END,
-            look="Stopped, proven, counted again, written, verified, running, and seen to go on from there.",
+            look="Stopped, verified, recounted, written, verified, running, and continuing from the new offset.",
         ),
         Act(
-            "What is in the topic now?",
+            "Check the topic.",
             "seamark topics show game-visit",
-            look=f"{VISIT_ROWS} visits, and those of the last hour once more.",
+            look=f"{VISIT_ROWS} visits, and those of the last hour a second time.",
         ),
         Act(
-            "Put the position back where it was.",
+            "Undo the move.",
             "seamark journal undo {change} --yes",
             until=AT_THE_END,
-            look="It has caught up meanwhile: nothing to do. Had it not, the plan would say what is skipped.",
+            look="The source has caught up already, so there is nothing to do. Otherwise the plan would show what is "
+            "skipped.",
         ),
     ),
 )
@@ -211,7 +212,7 @@ connectors:
       value.converter: org.apache.kafka.connect.storage.StringConverter
 """
 _FILL = '''\
-"""Clicks of some players, keyed by player, as a Java producer would place them: clicks.py TOPIC FIRST COUNT."""
+"""Produce clicks, keyed by player, with the partitioner of Java clients: clicks.py TOPIC FIRST COUNT."""
 import sys
 
 from confluent_kafka import Producer
@@ -253,44 +254,45 @@ SHRINK = Chapter(
     set_up=_set_up_shrink,
     acts=(
         Act(
-            "A topic with twelve partitions, where six would do.",
+            "Create a topic with twelve partitions. Six would be enough.",
             "seamark topics create game-click --partitions 12 --yes",
         ),
-        Act("Players click: each one's clicks are in order.", f"python clicks.py game-click 0 {RECORDS}"),
-        Act("A sink writes them into a file.", "seamark apply -f shrink --yes", until=_build_moment(RECORDS)),
+        Act("Produce clicks: those of each player are in order.", f"python clicks.py game-click 0 {RECORDS}"),
+        Act("Create a sink that writes them to a file.", "seamark apply -f shrink --yes", until=_build_moment(RECORDS)),
         Act(
-            "Kafka takes no partition away from a topic.",
-            "seamark topics grow game-click --to 6 --yes",
+            "Kafka can't remove partitions from a topic.",
+            "seamark topics add-partitions game-click --total 6 --yes",
             codes=(5,),
-            look="But it says what would help.",
+            look="The hint names the alternative.",
         ),
         Act(
-            "A copy, then. What would it be?",
-            "seamark copy plan game-click --partitions 12:6 --out plan.json",
-            look="How keys are placed was found out from the records. Nothing was changed.",
+            "Plan a copy.",
+            "seamark copies plan game-click --partitions 12:6 --out plan.json",
+            look="seamark determined the partitioner from the records. Nothing was changed.",
         ),
         Act(
-            "Spark copies it: each record once, in order, with its key and its time.",
-            "seamark copy run plan.json --yes",
+            "Run the copy with Spark: each record exactly once, in order, with its key and its timestamp.",
+            "seamark copies run plan.json --yes",
         ),
-        Act("Is everything there?", "seamark copy verify plan.json --level full"),
+        Act("Verify the copy.", "seamark copies verify plan.json --level full"),
         Act(
-            "Now its reader shall use the copy. What will be done?",
-            "seamark copy cutover plan.json --read-committed --dry-run",
-            look="The sink's place in six partitions is told from that in twelve.",
-        ),
-        Act(
-            "Do it.",
-            "seamark copy cutover plan.json --read-committed --yes",
-            look="Stopped, caught up, compared, carried over, turned, running; one change, with a way back.",
+            "Preview the cutover of the sink to the copy.",
+            "seamark copies cutover plan.json --read-committed --dry-run",
+            look="seamark translates the sink's offsets from twelve partitions to six.",
         ),
         Act(
-            "Players click on, in the new topic.",
+            "Cut over.",
+            "seamark copies cutover plan.json --read-committed --yes",
+            look="Stopped, copied the rest, verified, translated offsets, switched, running: one change that can be "
+            "undone.",
+        ),
+        Act(
+            "Produce more clicks, to the new topic.",
             f"python clicks.py game-click-6 {RECORDS} {MORE}",
             until=_build_moment(RECORDS + MORE),
             look="Every click is in the file.",
         ),
-        Act("Nobody needs the old topic any more.", "seamark copy finish plan.json --yes"),
+        Act("Delete the old topic.", "seamark copies cleanup plan.json --yes"),
     ),
 )
 
@@ -358,16 +360,18 @@ TABLE = Chapter(
     set_up=_set_up_table,
     acts=(
         Act(
-            "A table in PostgreSQL.",
+            "Create a table in PostgreSQL.",
             f"psql -qc '{_QUEST_TABLE}' -c \"{_QUEST_INSERT}\"",
         ),
-        Act("One file for the way from there to S3.", "cat table/quest.yaml"),
+        Act("One file defines the connectors from there to S3.", "cat table/quest.yaml"),
         Act(
-            "Plan and apply, in one.",
+            "Plan and apply in one command.",
             "seamark apply -f table --yes",
-            until=Moment("every row had arrived in the bucket", _has_arrived),
+            until=Moment("the bucket had every row", _has_arrived),
         ),
-        Act("Rows in the table:", "psql -Atc 'SELECT count(*) FROM quest'"),
-        Act("Lines in the bucket:", "sh -c 'grep -h . {bucket}/game-quest* | wc -l'", look="The same number."),
+        Act("Count the rows in the table.", "psql -Atc 'SELECT count(*) FROM quest'"),
+        Act(
+            "Count the lines in the bucket.", "sh -c 'grep -h . {bucket}/game-quest* | wc -l'", look="The same number."
+        ),
     ),
 )

@@ -9,7 +9,7 @@ NAMES = ("read-login", "read-logout", "write-login")
 SINK = "write-login"
 
 _FOLDER_FILE = """\
-# What holds for every file of this folder. The name tells this spec from others on the same cluster.
+# Settings for every file of this folder. The name distinguishes this spec from others on the same Connect cluster.
 spec: demo
 defaults:
   tasks.max: 1

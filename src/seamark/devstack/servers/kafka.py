@@ -167,7 +167,7 @@ def _format(servers: list[Server], *, cluster_id: str, libs: Path) -> None:
     )
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
-        raise DevstackError("the brokers' storage could not be formatted", cause=(done.stdout + done.stderr)[-1500:])
+        raise DevstackError("could not format the storage of the brokers", cause=(done.stdout + done.stderr)[-1500:])
     for number, data in enumerate(others, start=2):
         shutil.copytree(first / "log", data / "log")
         meta = data / "log" / "meta.properties"

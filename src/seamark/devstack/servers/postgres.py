@@ -67,7 +67,7 @@ def find_programs() -> Path:
     for folder in reversed(folders):
         if (folder / "postgres").exists() and (folder / "initdb").exists():
             return folder
-    raise DevstackError("PostgreSQL is not on this machine", hint="on Debian: apt-get install postgresql")
+    raise DevstackError("PostgreSQL is not installed", hint="on Debian: apt-get install postgresql")
 
 
 def _server_user() -> str | None:
@@ -80,7 +80,9 @@ def _server_user() -> str | None:
         except KeyError:
             continue
         return name
-    raise DevstackError("PostgreSQL can't run as root and there is no user for it", hint="useradd postgres")
+    raise DevstackError(
+        "PostgreSQL can't run as root, and user postgres does not exist", hint="create it: useradd postgres"
+    )
 
 
 def _initialise(programs: Path, *, data: Path, user: str | None, password: str) -> None:
@@ -106,7 +108,7 @@ def _initialise(programs: Path, *, data: Path, user: str | None, password: str) 
     os.close(reading)
     if done.returncode:
         raise DevstackError(
-            "the PostgreSQL cluster could not be made",
+            "could not create the PostgreSQL database cluster",
             cause=(done.stdout + done.stderr)[-1500:],
-            hint=f"user {user or 'you'} must be able to reach {data}",
+            hint=f"check that {f'user {user}' if user else 'your user'} has access to {data}",
         )

@@ -25,13 +25,13 @@ def find_spark() -> Path:
     """Return the folder of the installed pyspark, which is Spark's home. Raises unless its version matches the jars."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise DevstackError("Spark is asked for, and pyspark is not installed", hint=_INSTALL)
+        raise DevstackError("pyspark is not installed, which --spark needs", hint=_INSTALL)
     try:
         found = version("pyspark")
     except PackageNotFoundError:
         found = "unknown"
     if found != SPARK_VERSION:
-        raise DevstackError(f"pyspark is of version {found}; the jars are for {SPARK_VERSION}", hint=_INSTALL)
+        raise DevstackError(f"pyspark has version {found}, and the jars have {SPARK_VERSION}", hint=_INSTALL)
     return Path(spec.origin).parent
 
 

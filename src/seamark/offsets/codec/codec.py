@@ -179,7 +179,7 @@ def as_rest_map(fields: OffsetMap) -> OffsetMap:
     try:
         read: OffsetMap = read_json(spell_map(fields, java=DEFAULT_JAVA).encode())[0]
     except NotJsonError as failure:
-        raise UsageError("Connect can't read this map back once it is written", cause=str(failure)) from failure
+        raise UsageError("Connect can't read this map after it is written", cause=str(failure)) from failure
     return order_as_hash_map(read)
 
 
@@ -268,4 +268,4 @@ def _name(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "true or false"
-    return {str: "a text", int: "a number", float: "a number", list: "a list", dict: "a map"}[type(value)]
+    return {str: "a string", int: "a number", float: "a number", list: "a list", dict: "a map"}[type(value)]

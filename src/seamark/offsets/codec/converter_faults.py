@@ -19,7 +19,7 @@ _LEADING_ZEROS = re.compile(r'(?P<string>"(?:[^"\\]|\\.)*")|(?<![\w.])(?P<sign>-
 _PRIMITIVES = frozenset({"boolean", "int8", "int16", "int32", "int64", "float", "double", "bytes", "string"})
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _LOGICAL = frozenset({_DECIMAL, *(f"org.apache.kafka.connect.data.{name}" for name in ("Date", "Time", "Timestamp"))})
-_NO_JSON = "it is no JSON"
+_NO_JSON = "it is not valid JSON"
 
 
 class _FaultError(Exception):
@@ -73,7 +73,7 @@ def _refuse_constant(word: str) -> Any:
 
 def _check_envelope(value: Any) -> None:
     if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
-        raise _FaultError("it is no object of schema and payload alone, which schemas.enable asks for")
+        raise _FaultError("it is not an object with only schema and payload, which schemas.enable requires")
     if value["schema"] is not None:
         _check_schema(value["schema"])
         _check_value(value["schema"], value["payload"])
@@ -97,7 +97,7 @@ def _check_schema(schema: Any) -> None:
                 raise _FaultError("its schema has a field without a name")
             _check_schema(field)
     elif kind not in _PRIMITIVES:
-        raise _FaultError("its schema has a type that Connect does not know")
+        raise _FaultError("its schema has a type that Connect doesn't have")
 
 
 def _check_value(schema: dict[str, Any], value: Any, *, is_inside: bool = False) -> None:
@@ -105,7 +105,7 @@ def _check_value(schema: dict[str, Any], value: Any, *, is_inside: bool = False)
     kind, name = schema["type"], schema.get("name")
     if value is None:
         if schema.get("default") is None and not schema.get("optional", False):
-            raise _FaultError(f"a {kind} that its schema asks for is missing")
+            raise _FaultError(f"a {kind} that its schema requires is missing")
     elif name in _LOGICAL:
         _check_logical(schema, value)
     elif kind in _CONTAINERS:
@@ -113,7 +113,7 @@ def _check_value(schema: dict[str, Any], value: Any, *, is_inside: bool = False)
     elif kind in ("string", "bytes"):
         # Jackson reads any value other than a string as null here.
         if not isinstance(value, str) and is_inside and not schema.get("optional", False):
-            raise _FaultError(f"a {kind} that its schema asks for is none")
+            raise _FaultError(f"a value that its schema requires as {kind} has another type")
         if kind == "bytes" and isinstance(value, str):
             _check_base64(value)
 
@@ -121,7 +121,7 @@ def _check_value(schema: dict[str, Any], value: Any, *, is_inside: bool = False)
 def _check_struct(schema: dict[str, Any], value: Any, is_inside: bool) -> None:
     del is_inside
     if not isinstance(value, dict):
-        raise _FaultError("a struct of its schema is no object")
+        raise _FaultError("a struct of its schema is not an object")
     for field in schema["fields"]:
         _check_value(field, value.get(field["field"]), is_inside=True)
 
@@ -136,11 +136,11 @@ def _check_array(schema: dict[str, Any], value: Any, is_inside: bool) -> None:
 def _check_map(schema: dict[str, Any], value: Any, is_inside: bool) -> None:
     if schema["keys"]["type"] == "string":
         if not isinstance(value, dict):
-            raise _FaultError("a map of its schema is no object")
+            raise _FaultError("a map of its schema is not an object")
         values = list(value.values())
     else:
         if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
-            raise _FaultError("a map of its schema is no array of pairs")
+            raise _FaultError("a map of its schema is not an array of pairs")
         for key, _ in value:
             _check_value(schema["keys"], key, is_inside=is_inside)
         values = [one for _, one in value]
@@ -153,20 +153,20 @@ def _check_logical(schema: dict[str, Any], value: Any) -> None:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if schema["name"] != _DECIMAL:
         if not is_whole:
-            raise _FaultError("a date or time of its schema is no whole number")
+            raise _FaultError("a date or time of its schema is not an integer")
     elif isinstance(value, str):
         _check_base64(value)
         if not str((schema.get("parameters") or {}).get("scale", "")).lstrip("-").isdecimal():
             raise _FaultError("a decimal of its schema has no scale")
     elif not is_whole and not isinstance(value, float):
-        raise _FaultError("a decimal of its schema is no number")
+        raise _FaultError("a decimal of its schema is not a number")
 
 
 def _check_base64(value: str) -> None:
     try:
         base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        raise _FaultError("the bytes of its schema are no base64") from None
+        raise _FaultError("the bytes of its schema are not base64") from None
 
 
 _CONTAINERS = {"struct": _check_struct, "array": _check_array, "map": _check_map}
@@ -277,4 +277,4 @@ def _find_size_fault(data: bytes | None, size: int) -> str:
 
 
 def _find_boolean_fault(data: bytes | None) -> str:
-    return "" if data is None or data in (b"\0", b"\1") else "it is not one byte that is 0 or 1"
+    return "" if data is None or data in (b"\0", b"\1") else "it is not a single byte of 0 or 1"

@@ -28,7 +28,7 @@ def find_encoding(data: bytes) -> tuple[str, int]:
             if head == mark:
                 return encoding, 4
         if head in (b"\0\0\xff\xfe", b"\xfe\xff\0\0"):
-            raise NotJsonError("byte 0: a byte order nobody uses")
+            raise NotJsonError("byte 0: unsupported byte order")
         for short, encoding in ((b"\xfe\xff", "utf-16-be"), (b"\xff\xfe", "utf-16-le"), (b"\xef\xbb\xbf", "utf-8")):
             if head.startswith(short):
                 return encoding, len(short)
@@ -46,7 +46,7 @@ def _find_wide(head: bytes) -> str:
     if head[1:] == b"\0\0\0":
         return "utf-32-le"
     if head[:1] + head[2:] == b"\0\0\0" or head[:2] + head[3:] == b"\0\0\0":
-        raise NotJsonError("byte 0: a byte order nobody uses")
+        raise NotJsonError("byte 0: unsupported byte order")
     return ""
 
 
@@ -80,7 +80,7 @@ def decode_units(data: bytes, *, at: int, is_name: bool) -> str:
         for byte in tail:
             code = code << 6 | byte & 0x3F
         if length == 3 and 0xD800 <= code <= 0xDFFF:
-            raise NotJsonError(f"byte {at + index}: half of a surrogate pair")
+            raise NotJsonError(f"byte {at + index}: unpaired surrogate")
         units += [code] if length < 4 else _halve(code, is_name=is_name)
         index += length
     return join_units(b"".join(unit.to_bytes(2, "big") for unit in units).decode("utf-16-be", "surrogatepass"))
@@ -180,7 +180,7 @@ class Scanner:
                     names[-1] = self._read_name()
                 return value
             if byte != _CLOSING[type(container)]:
-                raise self._refuse("the text ends too early" if byte == _END else "no comma and no end here")
+                raise self._refuse("unexpected end" if byte == _END else "expected a comma or the end")
             self._at += 1
             value = opened.pop()
             names.pop()
@@ -195,13 +195,13 @@ class Scanner:
 
     def _read_name(self) -> str:
         if self._peek() != 0x22:
-            raise self._refuse("no name of a field here")
+            raise self._refuse("expected a field name")
         begin = self._at
         name = self._read_text(is_name=True)
         if self._at - begin - 2 > _MOST_NAME:
-            raise self._refuse(f"the name of a field is longer than {_MOST_NAME}")
+            raise self._refuse(f"field name longer than {_MOST_NAME}")
         if self._peek() != 0x3A:
-            raise self._refuse("no colon here")
+            raise self._refuse("expected a colon")
         self._at += 1
         return name
 
@@ -214,9 +214,9 @@ class Scanner:
             if self._data.startswith(word, self._at):
                 self._at += len(word)
                 if _WORD_END.match(self._data, self._at):
-                    raise self._refuse("a word that JSON does not have")
+                    raise self._refuse("invalid JSON token")
                 return value
-        raise self._refuse("the text ends too early" if byte == _END else "no value here")
+        raise self._refuse("unexpected end" if byte == _END else "expected a value")
 
     def _read_text(self, *, is_name: bool) -> str:
         pieces: list[str] = []
@@ -231,7 +231,7 @@ class Scanner:
                 return join_units("".join(pieces))
             if byte != 0x5C:
                 self._at -= 1
-                raise self._refuse("a text without an end" if byte == _END else "a control character in a text")
+                raise self._refuse("unterminated string" if byte == _END else "control character in a string")
             pieces.append(self._read_escape())
             if is_name and not self._is_wide and "\ud800" <= pieces[-1] <= "\udfff":
                 pieces[-1] += self._read_other_half(pieces[-1])
@@ -251,7 +251,7 @@ class Scanner:
             return _ESCAPES[byte]
         found = _HEX.match(self._data, self._at + 1) if byte == 0x75 else None
         if found is None:
-            raise self._refuse("an escape that JSON does not have")
+            raise self._refuse("invalid JSON escape")
         self._at = found.end()
         return chr(int(found[0], 16))
 
@@ -262,24 +262,24 @@ class Scanner:
             other = self._read_escape()
             if "\udc00" <= other <= "\udfff":
                 return other
-        raise self._refuse("half of a surrogate pair in the name of a field")
+        raise self._refuse("unpaired surrogate in a field name")
 
     def _read_number(self, *, is_root: bool) -> int | float:
         found = _NUMBER.match(self._data, self._at)
         if found is None:
-            raise self._refuse("no digits here")
+            raise self._refuse("expected digits")
         sign, whole, part, exponent = found.groups()
         if len(whole) + len(part or b"") + len((exponent or b"").lstrip(b"+-")) > _MOST_DIGITS:
-            raise self._refuse(f"a number of more than {_MOST_DIGITS} digits")
+            raise self._refuse(f"number with more than {_MOST_DIGITS} digits")
         self._at = found.end()
         if is_root and self._at < len(self._data) and self._data[self._at] not in b" \t\r\n":
-            raise self._refuse("no space behind a number")
+            raise self._refuse("expected a space after a number")
         if part is None and exponent is None:
             return self._wrap(int(sign + whole))
         power = int(exponent or 0)
         # A BigDecimal stores its exponent in 32 bits.
         if not (-(2**31) <= power < 2**31 and -(2**31) <= len(part or b"") - power < 2**31):
-            raise self._refuse("an exponent beyond 32 bits")
+            raise self._refuse("exponent beyond 32 bits")
         # A BigDecimal has no negative zero, but a negative number that is too small for a double still becomes one.
         is_zero = not (whole + (part or b"")).strip(b"0")
         return 0.0 if is_zero else float(found[0])

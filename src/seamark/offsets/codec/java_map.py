@@ -105,18 +105,18 @@ class _Reader:
         self._read_head()
         load_factor, _ = struct.unpack(">fi", self._take(8, "the fields of the map"))
         if not 0 < load_factor < float("inf"):
-            raise self._refuse("the map's load factor is no positive number")
+            raise self._refuse("the map's load factor is not a positive number")
         self._expect(_BLOCK + b"\x08", "the size of the map")
         capacity, count = struct.unpack(">ii", self._take(8, "the size of the map"))
         if not 0 <= capacity <= _MOST_CAPACITY:
             raise self._refuse("the map's capacity is impossible")
         # Each entry takes at least two bytes, so a larger count is rejected before the loop.
         if not 0 <= count <= (len(self._data) - self._at) // 2:
-            raise self._refuse(f"it announces {count} entries, which can't be in its {len(self._data)} bytes")
+            raise self._refuse(f"it declares {count} entries, which don't fit into its {len(self._data)} bytes")
         entries = tuple((self._read_item(), self._read_item()) for _ in range(count))
         self._expect(_END, "the end of the map")
         if self._at != len(self._data):
-            raise self._refuse(f"{len(self._data) - self._at} bytes stand behind the end of the map")
+            raise self._refuse(f"{len(self._data) - self._at} bytes follow the end of the map")
         return JavaMap(entries, capacity)
 
     def _read_head(self) -> None:
@@ -130,7 +130,9 @@ class _Reader:
         found = self._take(length, "the name of the class")
         if found != _MAP_NAME:
             self._at -= length
-            raise self._refuse(f"it holds a {found[:100].decode('ascii', 'backslashreplace')}, no java.util.HashMap")
+            raise self._refuse(
+                f"it contains a {found[:100].decode('ascii', 'backslashreplace')}, not a java.util.HashMap"
+            )
         self._expect(_MAP_CLASS, "the class java.util.HashMap")
 
     def _read_item(self) -> bytes | None:
@@ -141,12 +143,12 @@ class _Reader:
             return self._read_reference()
         if tag != _ARRAY:
             self._at -= 1
-            raise self._refuse(f"{_TAGS.get(tag, 'something unknown')} stands where a byte array should")
+            raise self._refuse(f"expected a byte array, found {_TAGS.get(tag, 'an unknown tag')}")
         self._expect(_BYTES_CLASS_AGAIN if self._is_described else _BYTES_CLASS, "the class of a byte array")
         self._is_described = True
         (length,) = struct.unpack(">i", self._take(4, "the length of a byte array"))
         if length < 0:
-            raise self._refuse("a byte array has a length below zero")
+            raise self._refuse("a byte array has a negative length")
         item = self._take(length, "a byte array")
         self._arrays.append(item)
         return item
@@ -155,14 +157,14 @@ class _Reader:
         (handle,) = struct.unpack(">I", self._take(4, "a reference"))
         index: int = handle - _BYTES_CLASS_HANDLE - 1
         if not 0 <= index < len(self._arrays):
-            raise self._refuse(f"a reference points to {handle:#x}, which is no byte array before it")
+            raise self._refuse(f"a reference points to {handle:#x}, which is not a previous byte array")
         return self._arrays[index]
 
     def _expect(self, expected: bytes, what: str) -> None:
         found = self._take(len(expected), what)
         if found != expected:
             self._at -= len(expected)
-            raise self._refuse(f"this is not {what}")
+            raise self._refuse(f"expected {what}")
 
     def _take(self, length: int, what: str) -> bytes:
         end = self._at + length
@@ -176,7 +178,7 @@ class _Reader:
         return RefusedError(
             f"{self._name} can't be read as the offsets of a standalone worker",
             cause=f"byte {self._at}: {why}",
-            hint="take the file from a worker that was stopped, or from a backup",
+            hint="use the file of a stopped worker, or a backup",
             context={"byte": str(self._at)},
         )
 

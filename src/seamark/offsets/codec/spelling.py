@@ -240,7 +240,7 @@ def spell_map(fields: Mapping[str, FieldValue], *, java: int) -> str:
 def spell_text(text: str) -> str:
     """Return text as a JSON string, escaping only what Jackson escapes."""
     if not isinstance(text, str):
-        raise UsageError(f"{text!r} is no text", cause="Connect takes texts only as the names of fields")
+        raise UsageError(f"invalid field name {text!r}", cause="Connect accepts only strings as field names")
     return f'"{_TO_ESCAPE.sub(_escape, text)}"'
 
 
@@ -273,5 +273,5 @@ def _spell_field(name: str, value: FieldValue, *, java: int) -> str:
     raise UsageError(
         f"the field {name!r} can't be part of an offset",
         cause="it is a number beyond 64 bits" if is_number else f"it is a {type(value).__name__}",
-        hint="Connect takes texts, numbers, true, false and null, and nothing inside of each other",
+        hint="use strings, numbers, true, false and null, without nested lists and maps",
     )

@@ -41,12 +41,23 @@ class OffsetMoves:
     deps: OffsetDependencies
 
     def move(
-        self, owner: str, move: Move, *, partitions: Sequence[str] = (), safety: SafetyOptions = DEFAULT_SAFETY
+        self,
+        owner: str,
+        move: Move,
+        *,
+        partitions: Sequence[str] = (),
+        topics: Sequence[str] = (),
+        safety: SafetyOptions = DEFAULT_SAFETY,
     ) -> PlannedChange:
-        """Plan new offsets for an owner. `RestorePlanner` plans `as_of`."""
+        """Plan new offsets for an owner."""
         if is_group_owner(owner):
-            return self._move_group(owner, move, partitions)
-        connector = self.deps.connectors.one(owner)
+            return self._move_group(owner, move, choose_partitions(owner, partitions, topics))
+        if isinstance(move.source, str):
+            raise UsageError(
+                "--from-group is only for groups", hint=f"use seamark offsets copy group/{move.source} {owner}"
+            )
+        connector = self.deps.connectors.get(owner)
+        partitions = choose_partitions(owner, partitions, topics, kind=connector.type)
         title = f"move {connector.owner} {move.words}"
         if connector.type is not ConnectorType.SINK:
             offsets = self._open_source(connector).move(move, partitions)
@@ -57,22 +68,27 @@ class OffsetMoves:
         return plan_write(self.deps, connector, offsets, title=title, safety=safety, notes=notes)
 
     def forget(
-        self, owner: str, *, partitions: Sequence[str] = (), safety: SafetyOptions = DEFAULT_SAFETY
+        self,
+        owner: str,
+        *,
+        partitions: Sequence[str] = (),
+        topics: Sequence[str] = (),
+        safety: SafetyOptions = DEFAULT_SAFETY,
     ) -> PlannedChange:
         """Plan to delete the offsets of an owner, or those of some partitions."""
         if is_group_owner(owner):
             name = read_group_name(owner)
+            chosen = choose_partitions(owner, partitions, topics)
             return (
-                self.deps.open_groups().forget(name, topics=partitions)
-                if partitions
-                else self.deps.open_groups().delete(name)
+                self.deps.open_groups().forget(name, topics=chosen) if chosen else self.deps.open_groups().delete(name)
             )
-        connector = self.deps.connectors.one(owner)
+        connector = self.deps.connectors.get(owner)
+        partitions = choose_partitions(owner, partitions, topics, kind=connector.type)
         if connector.type is ConnectorType.SINK:
             offsets = self._open_sink(connector).forget(partitions)
         else:
             offsets = self._open_source(connector).forget(partitions)
-        return plan_write(self.deps, connector, offsets, title=f"forget offsets of {connector.owner}", safety=safety)
+        return plan_write(self.deps, connector, offsets, title=f"reset offsets of {connector.owner}", safety=safety)
 
     def restore(
         self, path: Path, *, owners: Sequence[str] = (), safety: SafetyOptions = DEFAULT_SAFETY
@@ -82,7 +98,7 @@ class OffsetMoves:
         named = [find_named(side, owner, path=path) for owner in owners]
         chosen = {owner: side[owner] for owner in (named or side) if side[owner]}
         if not chosen:
-            raise UsageError(f"{path} holds no offsets")
+            raise UsageError(f"{path} contains no offsets")
         # A connector's name is the part after the name of its Connect cluster.
         self.deps.world.use(SNAPSHOTS).expect(parse_owner(owner).name for owner in chosen)
         # Read once for all owners, if a sink is among them.
@@ -93,13 +109,12 @@ class OffsetMoves:
             if len(chosen) == 1:
                 raise error
             raise RefusedError(
-                f"{len(answers.failures)} of {len(chosen)} owners in {path} can't be given their offsets; "
-                "nothing was changed",
+                f"{len(answers.failures)} of {len(chosen)} owners in {path} can't be imported; no changes were made",
                 cause="; ".join(
                     f"{owner}: {error.message} ({error.cause})" if error.cause else f"{owner}: {error.message}"
                     for owner, error in answers.failures.items()
                 ),
-                hint="name those that shall have them: seamark offsets import FILE OWNER…",
+                hint="pass the owners to import: seamark offsets import FILE OWNER…",
             )
         return merge(f"import offsets from {path.name}", [answers.results[owner] for owner in chosen])
 
@@ -110,7 +125,7 @@ class OffsetMoves:
         if is_group_owner(target):
             planned = self.deps.open_groups().place(read_group_name(target), find_commits(source, offsets))
             return replace(planned, plan=replace(planned.plan, title=title))
-        connector = self.deps.connectors.one(target)
+        connector = self.deps.connectors.get(target)
         notes: Sequence[str] = left
         if connector.type is ConnectorType.SINK:
             find_commits(source, offsets)
@@ -125,8 +140,10 @@ class OffsetMoves:
     def relocate(self, owner: str, topic: str | None, *, safety: SafetyOptions = DEFAULT_SAFETY) -> PlannedChange:
         """Plan to store the offsets of a source in its own topic; None stands for the topic of its workers."""
         if is_group_owner(owner):
-            raise UnsupportedError(f"{owner} has no offsets topic", cause="the group coordinator keeps its offsets")
-        return self.deps.open_relocations(self.deps).plan(self.deps.connectors.one(owner), topic, safety=safety)
+            raise UnsupportedError(
+                f"{owner} has no offsets topic", cause="its offsets are committed offsets of a consumer group"
+            )
+        return self.deps.open_relocations(self.deps).plan(self.deps.connectors.get(owner), topic, safety=safety)
 
     def _restore_one(
         self,
@@ -139,7 +156,7 @@ class OffsetMoves:
     ) -> PlannedChange:
         if is_group_owner(owner):
             return self._place_group(owner, offsets, saved)
-        connector = self.deps.connectors.one(owner)
+        connector = self.deps.connectors.get(owner)
         notes: list[str] = []
         if connector.type is ConnectorType.SINK:
             sink = self._open_sink(connector)
@@ -163,8 +180,8 @@ class OffsetMoves:
     def _move_group(self, owner: str, move: Move, partitions: Sequence[str]) -> PlannedChange:
         name = read_group_name(owner)
         if isinstance(move.to, Mapping):
-            raise UsageError("a group is moved to earliest, latest, an offset or a time")
-        if move.source is not None and (saved := _read_group_file(move.source, owner)) is not None:
+            raise UsageError("invalid value for --to: expected earliest, latest, current, an offset or a time")
+        if isinstance(move.source, Path) and (saved := _read_group_file(move.source, owner)) is not None:
             return self._place_group(owner, saved.offsets, self._open_saved(saved.topics), partitions)
         return self.deps.open_groups().move(
             name, to=move.to, back=move.back, shift=move.shift, source=move.source, topics=partitions
@@ -178,7 +195,7 @@ class OffsetMoves:
             offsets = tuple(found.as_offset() for found in reading.offsets)
         else:
             try:
-                connector = self.deps.connectors.one(source)
+                connector = self.deps.connectors.get(source)
             except NotFoundError as missing:
                 deps = self.deps
                 left = read_orphaned_offsets(
@@ -188,7 +205,7 @@ class OffsetMoves:
             held = self.deps.open_snapshot(connector).read_all()
             offsets = tuple(Offset(found.partition, found.offset) for found in held if found.offset is not None)
         if not offsets:
-            raise NotFoundError(f"{source} holds no offsets", hint="seamark offsets show OWNER shows what one holds")
+            raise NotFoundError(f"{source} has no offsets", hint="check with seamark offsets show OWNER")
         return offsets, connector, ()
 
     def _refuse_family(self, source: str, origin: Connector | None, target: Connector) -> None:
@@ -196,7 +213,7 @@ class OffsetMoves:
         ours = self.deps.open_snapshot(target).meaning
         if theirs is None or theirs.family != ours.family:
             raise RefusedError(
-                f"{target.owner} can't read the offsets of {source}; nothing was changed",
+                f"{target.owner} can't use the offsets of {source}; no changes were made",
                 cause=f"one is a {'consumer group' if theirs is None else theirs.family}, the other a {ours.family}",
             )
 
@@ -205,8 +222,8 @@ class OffsetMoves:
         rewritten = tuple(Offset(rewrite_partition(ours, target.config, one.partition), one.offset) for one in offsets)
         if len({spell_identity(one.partition) for one in rewritten}) < len(rewritten):
             raise RefusedError(
-                f"several partitions of {source} would be the same one of {target.owner}; nothing was changed",
-                hint="seamark offsets export, then import what you choose",
+                f"several partitions of {source} map to the same one of {target.owner}; no changes were made",
+                hint="run seamark offsets export, edit the file, then run seamark offsets import",
             )
         return rewritten
 
@@ -217,7 +234,25 @@ class OffsetMoves:
 
     def _open_source(self, connector: Connector) -> SourceTargets:
         snapshot = self.deps.open_snapshot(connector)
-        return SourceTargets(connector.owner, meaning=snapshot.meaning, held=snapshot.read_all())
+        return SourceTargets(
+            connector.owner, meaning=snapshot.meaning, held=snapshot.read_all(), now=self.deps.world.clock.now()
+        )
+
+
+def choose_partitions(
+    owner: str, partitions: Sequence[str], topics: Sequence[str], *, kind: ConnectorType = ConnectorType.SINK
+) -> tuple[str, ...]:
+    """Return what `--partition` and `--topic` name: source partitions of a source, topic partitions of all others.
+
+    Raises:
+        UsageError: the owner has no partitions of that kind.
+    """
+    if kind is ConnectorType.SOURCE and topics:
+        raise UsageError(f"--topic does not apply to source {owner}", hint="use --partition")
+    # A map is how Connect itself writes a topic partition of a sink.
+    if kind is not ConnectorType.SOURCE and (names := [one for one in partitions if not one.startswith("{")]):
+        raise UsageError(f"--partition does not apply to {owner}", hint=f"use --topic {names[0]}")
+    return (*partitions, *topics)
 
 
 def _read_group_file(path: Path, owner: str) -> OwnerFile | None:
@@ -231,5 +266,5 @@ def _read_group_file(path: Path, owner: str) -> OwnerFile | None:
         return None
     side, topics = read_saved(path)
     if owner not in side:
-        raise NotFoundError(f"{path} says nothing of {owner}", cause=f"it has {', '.join(sorted(side)[:10])}")
+        raise NotFoundError(f"{path} does not contain {owner}", cause=f"it contains {', '.join(sorted(side)[:10])}")
     return OwnerFile(side[owner], topics)

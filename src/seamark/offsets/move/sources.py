@@ -42,13 +42,13 @@ def read_orphaned_offsets(
     if not found:
         raise missing
     if len(found) > 1:
-        raise UsageError(f"{owner} has left offsets in {', '.join(found)}", hint="say whose: CLUSTER/NAME")
+        raise UsageError(f"{owner} has orphaned offsets in {', '.join(found)}", hint="pass CLUSTER/NAME")
     (reading,) = found.values()
     if unsure := [one for one in reading.offsets if not one.is_certain]:
         raise RefusedError(
-            f"nobody can tell where {owner} stood; nothing was changed",
-            cause=f"several records speak of {', '.join(spell_identity(one.key.partition) for one in unsure)}",
-            hint=f"seamark offsets show {owner} --raw shows them; then seamark offsets move OWNER --to '{{…}}'",
+            f"can't determine the offsets of {owner}; no changes were made",
+            cause=f"there are several records for {', '.join(spell_identity(one.key.partition) for one in unsure)}",
+            hint=f"list them with seamark offsets show {owner} --raw; then seamark offsets move OWNER --to '{{…}}'",
         )
     return tuple(one.as_offset() for one in reading.offsets)
 
@@ -56,8 +56,8 @@ def read_orphaned_offsets(
 def build_left_notes(owner: str) -> tuple[str, ...]:
     """Return the notes that a plan shows about such an owner."""
     return (
-        f"{owner} is gone: its offsets were left behind, and nobody can tell of which class it was",
-        f"what it has left stays there: seamark offsets purge {owner} takes it away",
+        f"{owner} does not exist: its offsets are orphaned, and its connector class is unknown",
+        f"the orphaned offsets are kept: delete them with seamark offsets purge {owner}",
     )
 
 
@@ -85,13 +85,13 @@ class ExportedTopicIds:
         if not stood or not self._is_telling:
             return []
         if connector is not None and reads_elsewhere(connector):
-            return [_say_unsure(owner, stood, "it reads from another Kafka cluster than the context's")]
+            return [_say_unsure(owner, stood, "it reads from another Kafka cluster than that of the context")]
         if self._kafka is None:
-            return [_say_unsure(owner, stood, "the context does not tell where the brokers are")]
-        told = [topic for topic in stood if topic in self._ids]
-        untold = [topic for topic in stood if topic not in self._ids]
-        notes = [_say_unsure(owner, untold, "the file does not tell its id")] if untold else []
-        return [*notes, *self._compare(owner, told, self._read(self._kafka))] if told else notes
+            return [_say_unsure(owner, stood, "the context has no kafka.bootstrap.servers")]
+        known = [topic for topic in stood if topic in self._ids]
+        unknown = [topic for topic in stood if topic not in self._ids]
+        notes = [_say_unsure(owner, unknown, "the file has no topic ID for it")] if unknown else []
+        return [*notes, *self._compare(owner, known, self._read(self._kafka))] if known else notes
 
     def _compare(self, owner: str, topics: Sequence[str], reading: Reading[TopicStatus]) -> Iterator[str]:
         now = {found.name: found.topic_id for found in reading.items}
@@ -111,13 +111,15 @@ class ExportedTopicIds:
     def _build_refusal(self, other: Sequence[str], now: Mapping[str, str]) -> RefusedError:
         first = other[0]
         return RefusedError(
-            f"{', '.join(other)}: not the topic that the file speaks of; nothing was changed",
-            cause=f"the id of {first} is {now[first]}, and was {self._ids[first]}: a topic made anew, or of another "
-            "cluster, has other records under the same numbers",
-            hint="say where they shall begin: seamark offsets move OWNER --to earliest, a time, or an offset of the "
-            "new one; seamark offsets import FILE OWNER… imports the others",
+            f"topic {', '.join(other)} was recreated or belongs to another Kafka cluster; no changes were made",
+            cause=f"the topic ID of {first} is {now[first]}, the file has {self._ids[first]}: the same offsets "
+            "refer to "
+            "other records",
+            hint="set new offsets with seamark offsets move OWNER --to earliest|TIME|OFFSET; import the other "
+            "owners with "
+            "seamark offsets import FILE OWNER…",
         )
 
 
 def _say_unsure(owner: str, topics: Sequence[str], why: str) -> str:
-    return f"{owner}: nobody can tell whether {', '.join(topics)} is still the topic that the file speaks of: {why}"
+    return f"{owner}: can't check whether {', '.join(topics)} was recreated since the export: {why}"

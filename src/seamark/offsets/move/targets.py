@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -12,15 +13,19 @@ from typing import TYPE_CHECKING
 
 from seamark.core.offsets import Offset, OffsetMap, spell_identity
 from seamark.core.refs import CONNECTOR, parse_owner
-from seamark.core.time import parse_duration
 from seamark.errors import NotFoundError, SeamarkError, UnsupportedError, UsageError
 from seamark.groups.targets import (
+    CURRENT,
     OFFSET,
     PARTITION,
     TOPIC,
     Where,
     build_partition,
+    parse_before_now,
+    parse_length,
     parse_where,
+    read_back,
+    read_current,
     read_spots,
     read_targets,
     shift,
@@ -42,18 +47,20 @@ from seamark.offsets.semantics.arithmetic import (
 from seamark.offsets.semantics.fields import parse_map
 from seamark.offsets.semantics.sinks import find_spot, is_chosen, parse_spots, read_number
 from seamark.offsets.write.plans import clamp_offsets
+from seamark.report.words import parse_number
 
 if TYPE_CHECKING:
     from seamark.kafka.api import BrokersPort
 
 
-_ALWAYS = ("--to JSON", "--to beginning", "--as-of TIME", "--from FILE")
+_ALWAYS = ("--to JSON", "--to earliest", "--to current", "--from-file FILE")
 
 
 class NamedOffset(StrEnum):
-    """Targets that have a name. Only sinks can use the ends of the log."""
+    """Targets of a source that have a name. `latest` is not one: seamark can't know where a source's data ends."""
 
-    BEGINNING = "beginning"
+    EARLIEST = "earliest"
+    CURRENT = "current"
 
 
 Place = NamedOffset | int | datetime | OffsetMap
@@ -66,15 +73,12 @@ class Move:
 
     to: str | int | datetime | OffsetMap | None = None
     back: float | str | timedelta | None = None
-    as_of: str | datetime | None = None
     shift: int | None = None
-    source: Path | None = None
+    source: Path | str | None = None
 
     def __post_init__(self) -> None:
         if sum(getattr(self, found.name) is not None for found in fields(self)) != 1:
-            raise UsageError(
-                "say in one way where it shall stand", hint="one of --to, --back, --as-of, --shift and --from"
-            )
+            raise UsageError("pass exactly one of --to, --back, --shift, --from-file, --from-group")
 
     @property
     def words(self) -> str:
@@ -85,23 +89,27 @@ class Move:
             return f"back by {self.back}"
         if self.shift is not None:
             return f"by {self.shift:+d}"
-        return f"to where it stood at {self.as_of}" if self.as_of is not None else f"to what {self.source} says"
+        return f"to the offsets of {self.source}"
 
 
-def parse_place(value: str | int | datetime | OffsetMap) -> Place:
-    """Parse `beginning`, a JSON map, a number, or an ISO 8601 time; a time without a zone is UTC."""
+def parse_place(value: str | int | datetime | OffsetMap, *, now: float) -> Place:
+    """Parse `earliest`, `current`, a JSON map, a number, a time in ISO 8601, or `-1h` for one hour before now.
+
+    A time without a zone is UTC. A number may have commas between its digits.
+    """
     if isinstance(value, Mapping | int):
         return value
     if isinstance(value, datetime):
         return value if value.tzinfo else value.replace(tzinfo=UTC)
     text = value.strip()
-    if text == NamedOffset.BEGINNING:
-        return NamedOffset.BEGINNING
+    if text in (NamedOffset.EARLIEST, NamedOffset.CURRENT):
+        return NamedOffset(text)
     if text.startswith("{"):
         return parse_map(text)
-    if text.removeprefix("-").isascii() and text.removeprefix("-").isdecimal():
-        return int(text)
-    return parse_time(text)
+    if not text.startswith("+"):
+        with suppress(ValueError):
+            return parse_number(text)
+    return parse_before_now(text, now=now) or parse_time(text)
 
 
 def parse_time(value: str | datetime) -> datetime:
@@ -110,19 +118,9 @@ def parse_time(value: str | datetime) -> datetime:
         try:
             value = datetime.fromisoformat(value.strip())
         except ValueError:
-            hint = 'beginning, a number, a time as 2026-11-14T12:00:00Z, or a map as {"position": 120}'
-            raise UsageError(f"{value!r} is no place", hint=hint) from None
+            expected = 'earliest, current, a number, a time such as 2026-11-14T12:00:00Z, -1h, or {"position": 120}'
+            raise UsageError(f"invalid value {value!r}: expected {expected}") from None
     return value if value.tzinfo else value.replace(tzinfo=UTC)
-
-
-def parse_length(back: float | str | timedelta) -> float:
-    """Return a duration in seconds."""
-    if isinstance(back, timedelta):
-        return back.total_seconds()
-    try:
-        return parse_duration(back) if isinstance(back, str) else float(back)
-    except ValueError:
-        raise UsageError(f"{back!r} is not a length of time", hint="such as 90s, 1h or 2d") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +142,9 @@ def read_owner_file(path: Path, *, owner: str) -> OwnerFile:
         if name in side:
             return OwnerFile(side[name], topics)
     raise NotFoundError(
-        f"{path} says nothing of {owner}",
-        cause=f"it has {', '.join(sorted(side)[:5]) or 'nobody'}",
-        hint="seamark offsets copy gives one owner what another has",
+        f"{path} does not contain {owner}",
+        cause=f"it contains {', '.join(sorted(side)[:5]) or 'no owners'}",
+        hint="use seamark offsets copy to copy offsets from another owner",
     )
 
 
@@ -166,17 +164,18 @@ def find_named(side: Side, owner: str, *, path: Path) -> str:
         one for one in side if (ref := parse_owner(one)).kind == CONNECTOR and ref.cluster and ref.name == owner
     )
     if len(found) > 1:
-        raise UsageError(f"{path} has {owner} in several clusters", hint=f"say which: {', '.join(found)}")
+        raise UsageError(f"{path} contains {owner} in several Connect clusters", hint=f"pass one of {', '.join(found)}")
     if not found:
-        raise NotFoundError(f"{path} says nothing of {owner}", cause=f"it has {', '.join(sorted(side)[:10])}")
+        raise NotFoundError(f"{path} does not contain {owner}", cause=f"it contains {', '.join(sorted(side)[:10])}")
     return found[0]
 
 
 class SourceTargets:
     """Computes the target offsets of one source."""
 
-    def __init__(self, owner: str, *, meaning: OffsetSemantics, held: Sequence[CurrentOffset]) -> None:
+    def __init__(self, owner: str, *, meaning: OffsetSemantics, held: Sequence[CurrentOffset], now: float) -> None:
         self._owner = owner
+        self._now = now
         self._meaning = meaning
         self._held = tuple(found for found in held if found.offset is not None or found.ambiguity)
         self._mover: Mover = find_mover(meaning)
@@ -195,12 +194,14 @@ class SourceTargets:
         return tuple(Offset(one, None) for one in gone.values())
 
     def move(self, move: Move, names: Sequence[str]) -> tuple[Offset, ...]:
-        """Return the offsets of one move. `as_of` is not handled here: see `offsets/restore`."""
-        if move.source is not None:
+        """Return the offsets of one move."""
+        if isinstance(move.source, Path):
             return self._take(read_owner_file(move.source, owner=self._owner).offsets, names, what=str(move.source))
-        place = None if move.to is None else parse_place(move.to)
-        if place is NamedOffset.BEGINNING:
+        place = None if move.to is None else parse_place(move.to, now=self._now)
+        if place is NamedOffset.EARLIEST:
             return self.forget(names)
+        if place is NamedOffset.CURRENT:
+            return tuple(Offset(found.partition, found.offset) for found in self._find_live(names))
         if isinstance(place, Mapping):
             return (Offset(self._require_one(self._pick(names, new=True)), place),)
         live = self._find_live(names)
@@ -226,9 +227,7 @@ class SourceTargets:
             return Offset(held.partition, self._mover.back(held.offset or {}, seconds))
         except ValueError as error:
             where = self._meaning.describe(held.partition, None)[0]
-            raise UnsupportedError(
-                f"{self._owner} can't be moved so: {where}: {error}", hint=self._say_ways()
-            ) from None
+            raise UnsupportedError(f"can't move {self._owner}: {where}: {error}", hint=self._say_ways()) from None
 
     def _pick(self, names: Sequence[str], *, new: bool = False) -> tuple[OffsetMap, ...]:
         held = [found.partition for found in self._held]
@@ -246,31 +245,31 @@ class SourceTargets:
             one for one in offsets if not names or any(is_named(self._meaning, one.partition, name) for name in names)
         )
         if not found:
-            raise NotFoundError(f"{what} has no such offsets of {self._owner}")
+            raise NotFoundError(f"{what} has no offsets for the chosen partitions of {self._owner}")
         return found
 
     def _require_one(self, found: Sequence[OffsetMap]) -> OffsetMap:
         if len(found) != 1:
             known = ", ".join(self._meaning.describe(one, None)[0] for one in found[:5])
             raise UsageError(
-                f"{self._owner} has {len(found)} partitions, and one place can't be that of all of them",
+                f"{self._owner} has {len(found)} partitions, and one offset can't apply to all of them",
                 cause=f"it has {known}",
-                hint="say which: --partition",
+                hint="pass one with --partition",
             )
         return found[0]
 
     def _require(self, way: MoveKind) -> None:
         if way not in self._mover.ways:
             raise UnsupportedError(
-                f"{self._owner} can't be moved by {way}", cause=self._mover.why, hint=self._say_ways()
+                f"{self._owner} can't be moved with {way}", cause=self._mover.why, hint=self._say_ways()
             )
 
     def _say_ways(self) -> str:
         ways = [way.value for way in MoveKind if way in self._mover.ways]
-        return f"it can be moved by {', '.join((*ways, *_ALWAYS))}"
+        return f"use {', '.join((*ways, *_ALWAYS))}"
 
 
-_BLIND = "nobody tells whether this lies within the log: beyond it auto.offset.reset decides"
+_BLIND = "can't check whether the offset is within the log; outside of it, auto.offset.reset applies"
 
 
 class SinkTargets:
@@ -299,9 +298,7 @@ class SinkTargets:
 
     def move(self, move: Move, names: Sequence[str]) -> tuple[Offset, ...]:
         """Return the offsets of one move, limited to the range of the log."""
-        if move.to == NamedOffset.BEGINNING:
-            return self.forget(names)
-        if move.source is not None:
+        if isinstance(move.source, Path):
             saved = read_owner_file(move.source, owner=self._owner)
             self.topics = saved.topics
             return self.clamp(self._take(saved.offsets, names))
@@ -310,6 +307,11 @@ class SinkTargets:
         spots = self._pick(names)
         if move.shift is not None:
             targets = shift(self._kafka, spots, self._committed, move.shift)
+        elif move.to == CURRENT:
+            targets = read_current(self._kafka, spots, self._committed)
+        elif move.back is not None:
+            seconds = parse_length(move.back)
+            targets = read_back(self._kafka, spots, self._committed, seconds=seconds, now=self._now)
         else:
             targets = read_targets(self._kafka, spots, self._find_where(move))
         return tuple(Offset(build_partition(spot), {OFFSET: targets[spot]}) for spot in sorted(targets))
@@ -318,7 +320,7 @@ class SinkTargets:
         """Limit offsets to the range of the log. Raises for a partition that no sink could consume."""
         if odd := [dict(found.partition) for found in offsets if find_spot(found.partition) is None]:
             raise UsageError(
-                f"{odd[0]} is no partition of a sink; nothing was changed",
+                f"invalid partition of a sink: {odd[0]}; no changes were made",
                 hint=f'write {{"{TOPIC}": "orders", "{PARTITION}": 0}}',
             )
         if self._brokers is None:
@@ -336,33 +338,34 @@ class SinkTargets:
 
     def _build_brokerless(self) -> SeamarkError:
         return UnsupportedError(
-            f"{self._owner} can't be moved so: the context does not tell where the brokers are",
-            cause="where the log begins and ends, and the times of its records, are known to the brokers alone",
-            hint="without them it is moved by --to OFFSET, --to beginning, --shift N and --from FILE",
+            f"can't move {self._owner}: the context has no kafka.bootstrap.servers",
+            cause="the log's offsets and the times of its records are read from the brokers",
+            hint="use --to OFFSET, --shift N or --from-file FILE, or add the brokers to the context",
         )
 
     def _move_blindly(self, move: Move, names: Sequence[str]) -> tuple[Offset, ...]:
         """Move by numbers only, on committed partitions: everything that needs no broker."""
-        where = 0 if move.shift is not None else self._find_where(move)
-        if not isinstance(where, int):
+        where = 0 if move.to is None or move.to == CURRENT else self._find_where(move)
+        if not isinstance(where, int) or move.back is not None:
             raise self._build_brokerless()
         spots = self._pick(names)
         self.notes.append(_BLIND)
         moved = {
-            spot: where if move.shift is None else max(0, self._committed[spot].offset + move.shift) for spot in spots
+            spot: max(0, self._committed[spot].offset + (move.shift or 0))
+            if move.shift is not None or move.to == CURRENT
+            else where
+            for spot in spots
         }
         return tuple(Offset(build_partition(spot), {OFFSET: at}) for spot, at in moved.items())
 
     def _find_where(self, move: Move) -> Where:
-        if move.back is not None:
-            return datetime.fromtimestamp(self._now, tz=UTC) - timedelta(seconds=parse_length(move.back))
         place = parse_map(move.to) if isinstance(move.to, str) and move.to.startswith("{") else move.to
         if isinstance(place, Mapping):
             number = read_number(place, OFFSET)
             if number is None:
-                raise UsageError(f"{dict(place)} is no offset of a sink", hint=f'write {{"{OFFSET}": N}}')
+                raise UsageError(f"invalid offset of a sink: {dict(place)}", hint=f'write {{"{OFFSET}": N}}')
             return number
-        return parse_where(place if place is not None else "")
+        return parse_where(place if place is not None else "", now=self._now)
 
     def _pick(self, names: Sequence[str]) -> tuple[TopicPartition, ...]:
         chosen = [parse_spots(name) for name in names]
@@ -374,7 +377,7 @@ class SinkTargets:
             spots = read_spots(self._brokers, chosen, self._committed)
         if not spots:
             raise NotFoundError(
-                f"{self._owner} has committed nothing", hint="say where: --partition TOPIC or TOPIC:0,1"
+                f"{self._owner} has no committed offsets", hint="pass --topic TOPIC or --topic TOPIC:0,1"
             )
         return spots
 
@@ -382,5 +385,5 @@ class SinkTargets:
         chosen = [parse_spots(name) for name in names]
         found = tuple(one for one in offsets if not chosen or is_chosen(one.partition, chosen))
         if not found:
-            raise NotFoundError(f"the file has no such offsets of {self._owner}")
+            raise NotFoundError(f"the file has no offsets for the chosen topics of {self._owner}")
         return found

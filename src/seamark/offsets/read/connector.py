@@ -215,9 +215,11 @@ class ConnectorOffsets(ConnectorAccess):
         elsewhere = build_override_config(connector.config, self._context, prefix=_PRODUCER, name=connector.owner)
         if elsewhere is not None and own == self._settings.offsets_topic:
             raise RefusedError(
-                f"the offsets of {connector.owner} are in a topic {own} of another Kafka cluster, named like the "
-                "workers' own; nothing was changed",
-                hint="nobody could tell the records of the two apart",
+                f"the offsets of {connector.owner} are in topic {own} of another Kafka cluster, which has the same "
+                "name as "
+                "the workers' offsets topic; no changes were made",
+                cause="seamark can't distinguish the records of the two topics",
+                hint="set another offsets.storage.topic in the connector's config",
             )
         self._fence(connector, elsewhere or self._kafka_config())
         written = 0
@@ -312,8 +314,8 @@ class ConnectorOffsets(ConnectorAccess):
         connector = super()._read_connector()
         if connector.type is ConnectorType.UNKNOWN:
             raise RefusedError(
-                f"nobody can tell whether {connector.owner} is a source or a sink; nothing was changed",
-                hint="its plugin may be missing on a worker: seamark connectors plugins",
+                f"can't determine whether {connector.owner} is a source or a sink; no changes were made",
+                hint="check whether its plugin is missing on a worker: seamark plugins list",
             )
         return connector
 
@@ -324,8 +326,8 @@ def _count_tasks(connector: Connector) -> int:
     tasks = int(text) if text.isascii() and text.isdecimal() else 1
     if tasks > _MOST_FENCED:
         raise RefusedError(
-            f"{connector.owner} may have {tasks} tasks, too many to be kept from writing in time; nothing was changed",
-            cause="its offsets can't be written through REST, and its workers write exactly once",
+            f"{connector.owner} may have {tasks} tasks, too many to fence in time; no changes were made",
+            cause="its offsets can't be written through REST, and its workers use exactly-once delivery",
             hint=f"lower its tasks.max to {_MOST_FENCED} or less for this change, or stop its workers",
         )
     return tasks
@@ -335,7 +337,7 @@ def _build_half(error: SeamarkError, written: int, total: int) -> SeamarkError:
     if isinstance(error, UnknownOutcomeError):
         return error
     return UnknownOutcomeError(
-        f"{written} of {total} records were written, the next was not",
+        f"{written} of {total} records were written, the next one failed",
         cause=f"{error.message}: {error.cause}",
         hint=error.hint,
     )
@@ -343,20 +345,20 @@ def _build_half(error: SeamarkError, written: int, total: int) -> SeamarkError:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What one store holds for a connector, by partition; `strays` have a record on a wrong partition."""
+    """What one store holds for a connector, by partition; `misplaced` have a record on a wrong partition."""
 
     offsets: Mapping[str, StoredOffset] = field(default_factory=dict)
-    strays: frozenset[str] = frozenset()
+    misplaced: frozenset[str] = frozenset()
 
 
 _NOTHING = Content()
 
 
 def _index(reading: StoreReading) -> Content:
-    strays = (found.partition for found in reading.findings if found.anomaly is OffsetAnomaly.STRAY)
+    misplaced = (found.partition for found in reading.findings if found.anomaly is OffsetAnomaly.MISPLACED)
     return Content(
         {found.key.identity: found for found in (*reading.offsets, *reading.forgotten)},
-        frozenset(spell_identity(partition) for partition in strays if partition is not None),
+        frozenset(spell_identity(partition) for partition in misplaced if partition is not None),
     )
 
 
@@ -368,7 +370,7 @@ def _build_held(partition: OffsetMap, primary: Content, copy: Content) -> Curren
         None if first is None else first.offset,
         (*_build_records(first), *_build_records(second)),
         _find_doubt(name, first, second),
-        is_stray=name in primary.strays or name in copy.strays,
+        is_misplaced=name in primary.misplaced or name in copy.misplaced,
         is_certain=first is None or first.is_certain,
     )
 
@@ -378,12 +380,12 @@ def _find_doubt(name: str, first: StoredOffset | None, second: StoredOffset | No
     if first is None:
         if all(decode_key(record.key).is_rest_spelling for record in _build_records(second)):
             return ""
-        return f"{name} is in the workers' topic alone, under a key that REST does not spell so"
+        return f"{name} is only in the workers' topic, with a key encoding that REST doesn't use"
     if not first.is_certain:
         places = ", ".join(found.place for found in (first.evidence, *first.others))
-        return f"{name} is in several records that differ: {places}"
+        return f"{name} is in several different records: {places}"
     if first.evidence.key is not None and not is_task_key(first.evidence.key):
-        return f"{name} is in {first.evidence.place} alone, under a key that no task spells so: it is never read"
+        return f"{name} is only in {first.evidence.place}, with a key encoding that no task uses: it is never read"
     return ""
 
 
@@ -436,15 +438,16 @@ class NewKeys:
         owner = self._connector.owner
         if not self._stores.knows_home(self._connector):
             raise RefusedError(
-                f"nobody can tell on which partition of its topic a new key of {owner} belongs; nothing was changed",
-                cause="the config names a partitioner of its own",
-                hint="let it run until it has written a position, then move that",
+                f"can't determine the topic partition of a new key of {owner}; no changes were made",
+                cause="the config has a custom partitioner",
+                hint="run the connector until it has stored an offset, then move that",
             )
         own = find_own_topic(self._connector, self._settings)
         if own and build_override_config(self._connector.config, self._context, prefix=_PRODUCER, name=owner):
             raise RefusedError(
-                f"{owner} has its offsets in another Kafka cluster, and no record there yet; nothing was changed",
-                hint="let it run until it has written a position, then move that",
+                f"{owner} stores its offsets in another Kafka cluster and has no record there yet; no changes were "
+                "made",
+                hint="run the connector until it has stored an offset, then move that",
             )
 
     def _read(self, topic: str) -> TopicHolding:
@@ -453,9 +456,9 @@ class NewKeys:
             return self._stores.read_holding(self._connector, topic)
         except NotFoundError as missing:
             raise RefusedError(
-                f"topic {topic}, where {owner} keeps its offsets, is not there yet; nothing was changed",
+                f"topic {topic}, which stores the offsets of {owner}, does not exist yet; no changes were made",
                 cause=missing.message,
-                hint="its workers make it when it first runs",
+                hint="start the connector once, because its workers create the topic on the first start",
             ) from missing
 
     def _complete_one(
@@ -478,17 +481,17 @@ class NewKeys:
         orders = set(_find_orders(partition, holdings))
         if len(orders) > 1:
             raise RefusedError(
-                f"nobody can tell how the tasks of {owner} spell the key of {words}; nothing was changed",
-                cause=f"its other keys have their fields in {len(orders)} orders",
-                hint=f"seamark offsets show {owner} shows all of them",
+                f"can't determine the key encoding that the tasks of {owner} use for {words}; no changes were made",
+                cause=f"its other keys have their fields in {len(orders)} different orders",
+                hint=f"list them with seamark offsets show {owner}",
             )
         name = self._connector.name
         rest = encode_rest_key(name, partition)
         for order in orders:
             key = encode_key(name, {field: partition[field] for field in order})
             if key != rest:
-                return key, f"{words} has no record yet; its key is spelled like the others of this connector"
-        return rest, f"{words} has no record yet; its key is spelled as Connect's REST API would"
+                return key, f"{words} has no record yet; its key gets the encoding of the connector's other keys"
+        return rest, f"{words} has no record yet; its key gets the encoding of Connect's REST API"
 
 
 def find_read_records(held: CurrentOffset) -> tuple[HeldRecord, ...]:

@@ -46,7 +46,9 @@ def read_saved(path: Path) -> tuple[Side, Mapping[str, str] | None]:
     export, problems = read_export(path)
     if problems:
         raise RefusedError(
-            f"{path} is not as it was written", cause="; ".join(problems), hint="take another copy of the export"
+            f"{path} was changed after it was exported",
+            cause="; ".join(problems),
+            hint="use another copy of the export",
         )
     return {found.owner: found.offsets for found in export.owners}, export.topics
 
@@ -217,8 +219,11 @@ class OffsetReader:
 # seconds.
 _MOST_READS = 50
 
+NO_FORMER_OFFSETS = "starts from the beginning, no offset of this name exists"
+"""What is reported for a connector of whose name no offsets are stored."""
 
-class FormerOffsets:
+
+class ExistingOffsets:
     """Searches the stores for existing offsets of new connectors. Failures are reported as text, never raised."""
 
     def __init__(self, clusters: Clusters, *, stores: Callable[[], OffsetStores]) -> None:
@@ -231,12 +236,12 @@ class FormerOffsets:
         for one in connectors:
             groups.setdefault((one.cluster, one.config.get(OWN_OFFSETS_TOPIC, "")), []).append(one)
         if len(groups) > _MOST_READS:
-            return {one.owner: "goes on from offsets of its name, if there are any" for one in connectors}
+            return {one.owner: "resumes from existing offsets of this name, if there are any" for one in connectors}
         answers = fan_out({" ".join(where): partial(self._describe, found) for where, found in groups.items()})
         words: dict[str, str] = {}
         for where, found in groups.items():
             error = answers.failures.get(" ".join(where))
-            unknown = "" if error is None else f"nobody tells whether offsets of that name are held ({error.message})"
+            unknown = "" if error is None else f"can't check for existing offsets of this name ({error.message})"
             words |= dict.fromkeys([one.owner for one in found], unknown) if error else answers.results[" ".join(where)]
         return words
 
@@ -251,16 +256,16 @@ class FormerOffsets:
 
     def _spell(self, connector: Connector, held: Sequence[StoredOffset]) -> str:
         if not held:
-            return "begins anew, no offset of that name"
+            return NO_FORMER_OFFSETS
         newest = max(held, key=lambda stored: stored.evidence.timestamp_ms or 0)
         if len(held) > 1:
-            return f"goes on from {len(held)} offsets of that name that are left{_spell_day(newest, ', the newest')}"
+            return f"resumes from {len(held)} existing offsets of this name{_spell_day(newest, ', the newest')}"
         try:
             meaning = read_meaning(connector, self._clusters.client(connector.cluster))
             place = " ".join(meaning.describe(newest.key.partition, newest.offset))
         except SeamarkError:
-            return f"goes on from an offset of that name that is left{_spell_day(newest)}"
-        return f"goes on at {place}, an offset of that name is left{_spell_day(newest)}"
+            return f"resumes from an existing offset of this name{_spell_day(newest)}"
+        return f"resumes at {place}, an existing offset of this name{_spell_day(newest)}"
 
 
 def _spell_day(stored: StoredOffset, before: str = "") -> str:

@@ -114,7 +114,7 @@ def write_new(text: str, path: Path) -> None:
         raise SeamarkError(
             f"the export can't be written: {path}",
             cause=error.strerror or type(error).__name__,
-            hint="look whether you may write in that folder",
+            hint="check your permissions on that folder",
         ) from None
 
 
@@ -131,12 +131,16 @@ def read_export(path: Path) -> tuple[OffsetExport, tuple[str, ...]]:
         check_format(FORMAT, body, where=str(path))
     problem = _find_misfit(body)
     if problem:
-        raise UsageError(f"{path} is no export of seamark", cause=problem, hint="make one: seamark offsets export")
+        raise UsageError(
+            f"{path} is not an export of seamark", cause=problem, hint="create one with seamark offsets export"
+        )
     try:
         return _build_export(body), tuple(_find_problems(body))
     except (KeyError, TypeError, AttributeError, ValueError, binascii.Error) as error:
         raise UsageError(
-            f"{path} is no export of seamark", cause=f"{type(error).__name__}: {error}", hint="take another copy of it"
+            f"{path} is not an export of seamark",
+            cause=f"{type(error).__name__}: {error}",
+            hint="use another copy of it",
         ) from None
 
 
@@ -162,7 +166,7 @@ def read_json_file(path: Path) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        raise UsageError(f"{path} is not JSON", hint="give the path of an export") from None
+        raise UsageError(f"{path} is not JSON", hint="pass the path of an export") from None
 
 
 def parse_bare_export(body: Any, *, name: str) -> tuple[OwnerExport, ...]:
@@ -171,7 +175,7 @@ def parse_bare_export(body: Any, *, name: str) -> tuple[OwnerExport, ...]:
         return tuple(OwnerExport(owner, tuple(_read_offset(one) for one in listed)) for owner, listed in body.items())
     except (KeyError, TypeError, AttributeError, ValueError):
         raise UsageError(
-            f"{name} holds no offsets by owner", cause='it should be {"OWNER": [{"partition": …, "offset": …}]}'
+            f"{name} does not contain offsets by owner", cause='expected {"OWNER": [{"partition": …, "offset": …}]}'
         ) from None
 
 
@@ -182,10 +186,10 @@ def is_envelope(body: Any) -> bool:
 
 def _find_misfit(body: Any) -> str:
     if not is_envelope(body):
-        return "it does not say that it is one"
+        return "it has no kind OffsetExport"
     missing, extra = _FIELDS - body.keys(), body.keys() - _FIELDS - _LATER_FIELDS
     if missing or extra:
-        return f"fields are missing or not known: {', '.join(sorted(missing | extra))}"
+        return f"missing or unknown fields: {', '.join(sorted(missing | extra))}"
     return ""
 
 
@@ -194,11 +198,11 @@ def _find_problems(body: Mapping[str, Any]) -> list[str]:
     offsets, records, checksums = body["offsets"], body["records"], body["checksums"]
     for owner in sorted({*offsets, *records, *checksums}):
         if owner not in offsets or owner not in records or owner not in checksums:
-            problems.append(f"{owner}: its offsets, its records or its checksum are missing")
+            problems.append(f"{owner}: offsets, records or checksum missing")
         elif _digest([offsets[owner], records[owner]]) != checksums[owner]:
-            problems.append(f"{owner}: its offsets or records are not as they were written")
+            problems.append(f"{owner}: the checksum of its offsets and records does not match")
     if _digest_rest(body) != body["checksum"] and not problems:
-        problems.append("something beside the offsets is not as it was written")
+        problems.append("the checksum of the fields beside the offsets does not match")
     return problems + _find_unproven(body)
 
 
@@ -218,7 +222,7 @@ def _find_unproven(body: Mapping[str, Any]) -> list[str]:
             offset = entry["offset"]
             name = (spell_identity(entry["partition"]), None if offset is None else spell_identity(offset))
             if name not in said:
-                problems.append(f"{owner}: no record says what is written for {name[0]}")
+                problems.append(f"{owner}: no record contains the offset of {name[0]}")
     return problems
 
 
@@ -292,5 +296,5 @@ def _digest_rest(body: Mapping[str, Any]) -> str:
 
 def _build_existing(path: Path) -> AlreadyExistsError:
     return AlreadyExistsError(
-        f"{path} is there already, and an export replaces nothing", hint="give another name, or move the file away"
+        f"{path} already exists, and an export never overwrites a file", hint="pass another name, or move the file"
     )

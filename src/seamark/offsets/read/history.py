@@ -26,9 +26,9 @@ def read_history(
     name, store = _find_store(owner, connectors=connectors, clusters=clusters, stores=stores)
     if not isinstance(store, TopicStore):
         raise UnsupportedError(
-            f"there is no history of {owner}",
-            cause=f"its offsets are in {store.name}, which keeps the newest alone",
-            hint="seamark offsets export, taken often, is a history too",
+            f"no history of {owner}",
+            cause=f"its offsets are in {store.name}, which keeps only the newest",
+            hint="run seamark offsets export regularly to keep a history",
         )
     return build_history(store.read_history([name]))
 
@@ -66,7 +66,7 @@ def _find_store(owner: str, *, connectors: Connectors, clusters: Clusters, store
     if is_group_owner(owner):
         return owner, stores.find_group(read_group_name(owner))
     try:
-        connector = connectors.one(owner)
+        connector = connectors.get(owner)
     except NotFoundError:
         # A connector that no longer exists may still have a history. With several Connect clusters, the owner must name
         # one.

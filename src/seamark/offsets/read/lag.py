@@ -46,7 +46,7 @@ def measure_behind(distance: Distance, database: Database) -> Counted:
         return known
     if isinstance(distance.count, TableRows | WalBytes):
         return database.count(distance)
-    return Counted(distance.unit, None, Certainty.UNKNOWN, "a database can't count it")
+    return Counted(distance.unit, None, Certainty.UNKNOWN, "a database can't count this unit")
 
 
 def database_url(config: Mapping[str, str]) -> str | None:
@@ -63,7 +63,7 @@ def open_database(context: Context, config: Mapping[str, str], stack: ExitStack)
     """Open the database of a connector's config, closed with `stack`; or return why there is none."""
     settings = context.find_database(database_url(config))
     if settings is None:
-        return "the context names no database for this connector: add one under databases"
+        return "the context has no database for this connector: add one under databases"
     try:
         from seamark.tables import Database  # noqa: PLC0415
 

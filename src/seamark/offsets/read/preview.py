@@ -113,7 +113,7 @@ class PreviewCounter:
         if order is Order.AFTER:
             return order, self._meaning.build_distance(partition, held, wanted)
         unit = self._meaning.build_distance(partition, held, wanted).unit
-        why = "" if order is Order.EQUAL else "which of the two positions is the earlier one can't be told"
+        why = "" if order is Order.EQUAL else "the order of the two offsets is unknown"
         return order, Distance(unit, None, Certainty.UNKNOWN, reason=why)
 
     def _place_nothing(self, held: OffsetMap | None, wanted: OffsetMap | None) -> Order:
@@ -156,9 +156,9 @@ class PreviewCounter:
         if known is not None:
             return known
         if isinstance(database, str):
-            return _bound(distance, database) or _unknown(distance, database or "nobody here can count it")
+            return _bound(distance, database) or _unknown(distance, database or "seamark can't count it")
         if time.monotonic() >= deadline:
-            return _unknown(distance, f"all counts together took longer than {self._budget_seconds:g} s")
+            return _unknown(distance, f"counting took longer than {self._budget_seconds:g} s in total")
         try:
             return database.count(distance)
         except SeamarkError as error:
@@ -173,7 +173,7 @@ def _count_log(
         return settle(distance) or _unknown(distance, bounds.message)
     found = bounds.get((span.topic, span.partition))
     if found is None:
-        return settle(distance) or _unknown(distance, "the log's bounds can't be read")
+        return settle(distance) or _unknown(distance, "the start and end of the log can't be read")
     start = found.earliest if span.start is None else max(span.start, found.earliest)
     end = found.latest if span.end is None else min(span.end, found.latest)
     return settle(replace(distance, count=replace(span, start=start, end=end))) or _unknown(distance, "")
@@ -198,13 +198,13 @@ def _unknown(distance: Distance, reason: str) -> Counted:
 def say_preview(preview: Preview) -> str:
     """Format the effect on one partition, such as the number of reprocessed records."""
     if preview.order is Order.EQUAL:
-        return "nothing is read again or skipped"
+        return "nothing reprocessed or skipped"
     if preview.order is Order.UNKNOWN:
-        return f"what is read again or skipped can't be told: {preview.counted.reason}"
-    words = "read again" if preview.order is Order.BEFORE else "skipped"
+        return f"unknown what is reprocessed or skipped: {preview.counted.reason}"
+    words = "reprocessed" if preview.order is Order.BEFORE else "skipped"
     counted = preview.counted
     if counted.figure is None:
-        return f"{counted.unit} {words}, how many can't be told: {counted.reason}"
+        return f"unknown number of {counted.unit} {words}: {counted.reason}"
     return f"{_PREFIX.get(counted.certainty, '')}{say_figure(counted.figure, counted.unit)} {words}"
 
 
@@ -213,27 +213,27 @@ def say_total(total: Total, previews: Sequence[Preview]) -> str:
     prefix = _PREFIX.get(total.certainty, "")
     parts = [
         f"{prefix}{say_figure(figure, total.unit)} {words}"
-        for figure, words in ((total.again, "read again"), (total.skipped, "skipped"))
+        for figure, words in ((total.again, "reprocessed"), (total.skipped, "skipped"))
         if figure
     ]
     if total.unknown:
         parts.append(_say_unknown(total, previews))
-    return ", ".join(parts) or f"no {total.unit} read again or skipped"
+    return ", ".join(parts) or f"no {total.unit} reprocessed or skipped"
 
 
 def _say_unknown(total: Total, previews: Sequence[Preview]) -> str:
     if total.unknown < len(previews):
-        return f"of {render_count(total.unknown, 'partition')} it can't be told"
+        return f"unknown for {render_count(total.unknown, 'partition')}"
     orders = {found.order for found in previews}
-    words = {Order.BEFORE: "read again", Order.AFTER: "skipped"}.get(orders.pop()) if len(orders) == 1 else None
+    words = {Order.BEFORE: "reprocessed", Order.AFTER: "skipped"}.get(orders.pop()) if len(orders) == 1 else None
     if words:
-        return f"{total.unit} {words}, how many can't be told"
-    return "how much is read again or skipped can't be told"
+        return f"unknown number of {total.unit} {words}"
+    return "unknown what is reprocessed or skipped"
 
 
 _NOUNS = {Unit.ROWS: "row", Unit.RECORDS: "record", Unit.BYTES: "byte"}
 
 
 def say_figure(figure: int, unit: Unit) -> str:
-    """Format a figure with its unit: `1 200 rows`."""
+    """Format a figure with its unit: `1,200 rows`."""
     return render_count(figure, _NOUNS[unit]) if figure != 0 else f"{render_number(0)} {unit}"

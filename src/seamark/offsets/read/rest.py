@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 # A worker reads its topic to the end before it responds; one that lags or rebalances is up to date in some seconds.
 _AGREE_SECONDS = 15.0
 _PAUSE_SECONDS = 1.0
-_WITNESSES = 2
+_MIN_ANSWERS = 2
 
 REST_NOTES = (
-    "offsets are read and verified through REST, where two workers must agree; nobody looks into topics or groups",
-    "the journal keeps what was held as JSON, not to the byte; that a sink's group is empty is left to Connect",
+    "offsets are read and verified through REST, where two workers must agree; topics and groups are not read",
+    "the journal stores previous offsets as JSON, not as bytes; seamark does not check that a sink's group is empty",
 )
 """Notes of a plan in which everything goes through REST."""
-_ONE_WORKER = "the context names one worker, so that one's word is all there is: name another one under urls"
+_ONE_WORKER = "the context has one worker URL, so seamark can't cross-check its answer: add another one to urls"
 
-_OWN_JOURNAL = "the journal is in files of this machine: its locks keep out nobody who works elsewhere"
+_OWN_JOURNAL = "the journal is in local files: its locks don't exclude processes on other machines"
 
 
 def build_rest_mode_notes(context: Context, settings: ConnectSettings) -> tuple[str, ...]:
     """Return what can't be determined through REST alone; empty if the stores are read."""
     if context.verify != "rest":
         return ()
-    alone = (_ONE_WORKER,) if len(settings.urls) < _WITNESSES else ()
+    alone = (_ONE_WORKER,) if len(settings.urls) < _MIN_ANSWERS else ()
     return (*REST_NOTES, *alone, *(() if context.has_brokers else (_OWN_JOURNAL,)))
 
 
@@ -85,7 +85,7 @@ class RestOffsets(ConnectorAccess):
 
     def find_holders(self) -> Sequence[str]:
         """Raise, because the worker group can't be reached."""
-        raise self._build_refusal("nobody can tell which workers hold it")
+        raise self._build_refusal("the workers that run it are unknown")
 
     def read_members(self) -> GroupStatus | None:
         """Return None, because members are unknown. Connect itself rejects offset changes for a group with members."""
@@ -106,7 +106,7 @@ class RestOffsets(ConnectorAccess):
 
     def read_topic(self, topic: str) -> TopicHolding:
         """Raise, because the topic can't be reached."""
-        raise self._build_refusal(f"nobody can look into topic {topic}")
+        raise self._build_refusal(f"topic {topic} can't be read")
 
     def read_writes(self, partitions: Sequence[OffsetMap]) -> tuple[tuple[OffsetWrite, ...], ...]:
         """Return the current offset of each partition: REST has no history."""
@@ -137,14 +137,14 @@ class RestOffsets(ConnectorAccess):
                 said[url] = self._client.read_offsets(self._name, url)
             except (UnreachableError, DeadlineError) as error:
                 failures.append(error)
-            if len(said) == _WITNESSES:
+            if len(said) == _MIN_ANSWERS:
                 break
-        needed = min(_WITNESSES, len(self._settings.urls))
+        needed = min(_MIN_ANSWERS, len(self._settings.urls))
         if len(said) < needed:
             raise UnreachableError(
-                f"{len(said)} of {needed} workers say what {self._settings.name}/{self._name} holds: they must agree",
+                f"only {len(said)} of {needed} workers returned the offsets of {self._settings.name}/{self._name}",
                 cause="; ".join(error.message for error in failures),
-                hint="seamark workers list says who is up; the context may name more of them under urls",
+                hint="check the workers with seamark workers list, or add more of them to urls of the context",
                 context={"cluster": self._settings.name},
             )
         return said
@@ -153,13 +153,13 @@ class RestOffsets(ConnectorAccess):
         return self._client.read_status(self._name).state is State.STOPPED
 
     def _refuse_brokers(self) -> BrokersPort:
-        raise UnsupportedError("the context goes through REST alone, so nobody tells where the log begins and ends")
+        raise UnsupportedError("the context uses REST only, so the start and end of the log are unknown")
 
     def _build_refusal(self, why: str) -> SeamarkError:
         return RefusedError(
-            f"{self._settings.name}/{self._name}: {why}; nothing was changed",
-            cause="the context goes through REST alone (verify: rest)",
-            hint="give the context kafka.bootstrap.servers and offsets_topic, and verify: store",
+            f"{self._settings.name}/{self._name}: {why}; no changes were made",
+            cause="the context uses REST only (offset_verification: rest)",
+            hint="set kafka.bootstrap.servers, offsets_topic and offset_verification: store in the context",
         )
 
 
@@ -167,9 +167,7 @@ def _build_held(partition: OffsetMap, found: Offset | None) -> CurrentOffset:
     """Build a stored offset. REST lists it without a value if it does not look up that key encoding."""
     ambiguity = ""
     if found is not None and found.offset is None:
-        ambiguity = (
-            f"{spell_identity(partition)} is named without an offset: REST does not reach the record that holds it"
-        )
+        ambiguity = f"{spell_identity(partition)} has no offset in REST: REST does not find its record"
     return CurrentOffset(partition, None if found is None else found.offset, ambiguity=ambiguity)
 
 
@@ -182,7 +180,7 @@ def _build_worker_disagreement(cluster: str, name: str, said: dict[str, tuple[Of
     differing = _build_spellings(first) ^ _build_spellings(second)
     where = sorted({partition for partition, _ in differing})
     return RefusedError(
-        f"two workers say different things of the offsets of {cluster}/{name}; nothing was changed",
-        cause=f"{one} and {other} differ on {', '.join(where[:5])}, {_AGREE_SECONDS:g} s long",
-        hint="one of them may hang or belong to another cluster: seamark workers list",
+        f"two workers returned different offsets of {cluster}/{name}; no changes were made",
+        cause=f"{one} and {other} differed in {', '.join(where[:5])} for {_AGREE_SECONDS:g} s",
+        hint="check whether one of them hangs or belongs to another Connect cluster: seamark workers list",
     )

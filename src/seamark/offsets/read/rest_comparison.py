@@ -27,7 +27,7 @@ def compare_rest(
             findings.append(_build_store_disagreement(found, said[-1], connector))
     for identity, one in told[-1].items():
         if identity not in held and one.offset is not None:
-            text = f"REST said {_format_offset(one.offset)}, and the store holds nothing for it"
+            text = f"REST returned {_format_offset(one.offset)}, but no offset is stored"
             findings.append(OffsetFinding(OffsetAnomaly.REST_ALONE, connector, text, one.partition))
     return tuple(findings)
 
@@ -40,13 +40,14 @@ def compare_copy(first: StoreReading, second: StoreReading) -> tuple[OffsetFindi
         mine = own.get((found.key.connector, found.key.identity))
         if mine is None:
             text = (
-                f"{second.store} holds {_format_offset(found.offset)} and {first.store}, which the tasks read, holds "
-                "nothing; Connect does not fall back: the connector begins anew with this partition"
+                f"{second.store} has {_format_offset(found.offset)}, but {first.store}, which the tasks read, has "
+                "no offset; "
+                "Connect does not fall back: the connector starts from the beginning of this partition"
             )
             findings.append(_build(OffsetAnomaly.NO_FALLBACK, found, text))
         elif spell_offset(mine.offset) != spell_offset(found.offset):
             mine_text, other_text = _format_offset(mine.offset), _format_offset(found.offset)
-            text = f"{first.store} holds {mine_text}, which counts; {second.store} {other_text}"
+            text = f"{first.store} has {mine_text}, which is used; {second.store} {other_text}"
             findings.append(_build(OffsetAnomaly.COPY_DIFFERS, found, text))
     return tuple(findings)
 
@@ -56,7 +57,7 @@ def build_notes(connector: Connector, offsets: Sequence[Offset], *, worker_group
     if connector.type is ConnectorType.SINK:
         return tuple(_sink_notes(connector, offsets, worker_group=worker_group))
     if connector.type is ConnectorType.SOURCE and not offsets:
-        return ("no offset is held: the connector reads from its beginning",)
+        return ("no stored offsets: the connector starts from the beginning",)
     return ()
 
 
@@ -66,24 +67,24 @@ def build_rest_notes(connector: Connector, offsets: Sequence[Offset]) -> tuple[s
     if connector.type is not ConnectorType.SINK:
         if any(len(offset.partition) > 1 for offset in offsets):
             # REST encodes keys again in Java's HashMap order, so different encodings of one partition collapse.
-            notes.append("partitions with several fields: REST can't tell spellings of the same key apart")
+            notes.append("partitions with several fields: REST can't distinguish encodings of the same key")
         own_topic = connector.config.get("offsets.storage.topic")
         if own_topic:
             notes.append(
                 f"this connector has its own offsets topic {own_topic}; REST shows it merged with the workers'"
             )
     if any(offset.offset is None for offset in offsets):
-        notes.append("Connect answered null for a partition: another spelling of the key may exist (REST can't tell)")
+        notes.append("Connect returned null for a partition: another encoding of the key may exist")
     return tuple(notes)
 
 
 def _sink_notes(connector: Connector, offsets: Sequence[Offset], *, worker_group: str | None) -> Iterable[str]:
     if not offsets:
-        yield "no offset is committed: the sink starts where consumer.override.auto.offset.reset says (earliest)"
+        yield "no committed offsets: the sink starts from consumer.override.auto.offset.reset (earliest by default)"
     elif connector.status is not None and connector.status.state is State.STOPPED:
         yield "a stopped sink loses its offsets after offsets.retention.minutes of the brokers (7 days by default)"
     if worker_group and "consumer.override.group.id" not in connector.config:
-        yield f"the workers put every sink into the group {worker_group}: a change here touches all of them"
+        yield f"all sinks of the workers share the group {worker_group}: a change here affects all of them"
 
 
 def _agrees(stored: StoredOffset, said: Offset | None) -> bool:
@@ -95,12 +96,12 @@ def _agrees(stored: StoredOffset, said: Offset | None) -> bool:
 
 def _build_store_disagreement(found: StoredOffset, said: Offset | None, connector: str) -> OffsetFinding:
     if said is None:
-        anomaly, text = OffsetAnomaly.REST_ABSENT, "REST does not name it"
+        anomaly, text = OffsetAnomaly.REST_ABSENT, "REST does not list it"
     elif said.offset is None:
-        anomaly, text = OffsetAnomaly.REST_NULL, "REST said null"
+        anomaly, text = OffsetAnomaly.REST_NULL, "REST returned null"
     else:
-        anomaly, text = OffsetAnomaly.REST_DIFFERS, f"REST said {_format_offset(said.offset)}"
-    text = f"{text}; the store holds {_format_offset(found.offset)}"
+        anomaly, text = OffsetAnomaly.REST_DIFFERS, f"REST returned {_format_offset(said.offset)}"
+    text = f"{text}; the stored offset is {_format_offset(found.offset)}"
     return OffsetFinding(anomaly, connector, text, found.key.partition, (found.evidence,))
 
 

@@ -36,9 +36,9 @@ from seamark.offsets.repair.rules import (
     AnomalousOwner,
     AnomalousPartition,
     RepairRule,
-    build_mended,
+    build_repaired,
     find_records,
-    read_odd_partition,
+    read_anomalous_partition,
     settle_rule,
 )
 from seamark.offsets.semantics import OffsetSemantics
@@ -71,7 +71,7 @@ class RepairStep(ConnectorSubject, Step):
         mended = [
             record
             for rule in self.rules
-            for record in build_mended(
+            for record in build_repaired(
                 find_records(holding.records, rule),
                 rule,
                 topic=self.topic,
@@ -96,7 +96,7 @@ class RepairRecords(RepairStep):
 
     def describe(self) -> str:
         count = len(self.rules)
-        return f"put the records of {count} offset{'' if count == 1 else 's'} of {self.subject} right, to the byte"
+        return f"repair the records of {count} offset{'' if count == 1 else 's'} of {self.subject}"
 
     def intend(self, world: Environment) -> Intent:
         held, wanted = self.read(world)
@@ -147,9 +147,9 @@ class VerifyRepaired(GuardStep, RepairStep):
         if not wrong:
             return None
         return RefusedError(
-            f"the records of {self.subject} are not what they should be: somebody else writes them",
-            cause=f"it is not so at {', '.join(wrong[:5])}",
-            hint=f"find out who; then: seamark offsets show {self.cluster}/{self.name}",
+            f"the records of {self.subject} are not as written: another process writes them",
+            cause=f"different values at {', '.join(wrong[:5])}",
+            hint=f"find and stop the other writer; then check seamark offsets show {self.cluster}/{self.name}",
         )
 
 
@@ -170,7 +170,7 @@ REMOVAL = "docs/runbooks/offsets-topic-repartitioned.md describes how to remove 
 """What messages say about records that a repair keeps in the log."""
 
 
-def build_mend_effect(
+def build_repair_effect(
     owner: AnomalousOwner, meaning: OffsetSemantics, moved: Sequence[tuple[Offset, Preview]]
 ) -> Effect:
     """Build one line for the connector, with a field for each record that changes."""
@@ -179,11 +179,11 @@ def build_mend_effect(
     is_stopped = status is not None and status.state is State.STOPPED
     fields = tuple(field for one in owner.partitions for field in _build_fields(one))
     previews = [preview for _, preview in moved]
-    unsure = "it goes on from the record that is taken; from which it would have, nobody can tell"
-    means = unsure if any(not one.is_certain for one in owner.partitions) else "nothing is read again or skipped"
+    unsure = "it resumes from the chosen record; which record it would have used otherwise is unknown"
+    means = unsure if any(not one.is_certain for one in owner.partitions) else "nothing reprocessed or skipped"
     means = say_total(sum_previews(previews), previews) if moved else means
-    how = "stays stopped" if is_stopped else "stops, goes on"
-    words = f"{how}, {render_count(len(fields), 'record')} put right: {means}"
+    how = "stays stopped" if is_stopped else "stops, resumes"
+    words = f"{how}, {render_count(len(fields), 'record')} repaired: {means}"
     places = tuple(_build_moved(owner, meaning, offset, preview) for offset, preview in moved)
     tasks = 0 if is_stopped or status is None else len(status.tasks)
     return Effect(ChangeKind.CHANGE, f"connector/{connector.owner}", words, (*places, *fields), tasks=tasks)
@@ -216,7 +216,7 @@ def say_left(found: Sequence[AnomalousOwner]) -> tuple[str, ...]:
     if not found:
         return ()
     names = ", ".join(owner.connector.owner for owner in found[:10])
-    return (f"the records of {names} already hold the same value, and extra records stay in the log: {REMOVAL}",)
+    return (f"the records of {names} already have the same value, and extra records stay in the log: {REMOVAL}",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ class RepairOffsets(ConnectorSubject, Action):
         home = port.read_topic(self.topic).find_home
         held = port.read([rule.partition for rule in self.rules])
         partitions = tuple(
-            read_odd_partition(rule, found, topic=self.topic, home=home)
+            read_anomalous_partition(rule, found, topic=self.topic, home=home)
             for rule, found in zip(self.rules, held, strict=True)
         )
         owner = AnomalousOwner(quiesced.connector, self.topic, home, partitions)
@@ -318,7 +318,7 @@ class RepairOffsets(ConnectorSubject, Action):
     def effects(self, seen: RepairSeen) -> tuple[Effect, ...]:
         """Return one line for the connector, with one field for each record that changes."""
         moved = list(zip(seen.moved, seen.previews, strict=True))
-        return (build_mend_effect(seen.owner, seen.meaning, moved),)
+        return (build_repair_effect(seen.owner, seen.meaning, moved),)
 
     def find_intents(self, seen: RepairSeen) -> Mapping[str, Intent]:
         """Return the state of the connector."""

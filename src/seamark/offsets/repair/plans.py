@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from seamark.policy.permissions import Right
 
 _LEVEL_NOTE = (
-    "copies on other partitions get the same value, and are out of date as soon as the connector stores another: "
-    f"{REMOVAL}"
+    f"misplaced records get the same value, and are out of date as soon as the connector stores another: {REMOVAL}"
 )
 
 
@@ -43,13 +42,13 @@ class RepairPlanner:
 
     deps: OffsetDependencies
 
-    def mend(
+    def repair(
         self, owners: Sequence[str] = (), *, everything: bool = False, choice: RepairChoice | None = None
     ) -> PlannedChange:
         """Plan to repair the records of these sources, or of all sources."""
         choice = choice or RepairChoice()
         if everything == bool(owners):
-            raise UsageError("say whose offsets: some owners, or all of them", hint="OWNER…, or --all")
+            raise UsageError("no owner given", hint="pass OWNER…, or --all")
         odd = AnomalyFinder(self.deps.clusters, connectors=self.deps.connectors, stores=self.deps.world.stores)
         found = odd.read_all(choice.take) if everything else odd.read(owners, choice.take)
         title = _build_title(owners, everything=everything)
@@ -77,7 +76,7 @@ class RepairPlanner:
     def _build_action(self, owner: AnomalousOwner, choice: RepairChoice) -> RepairOffsets:
         connector = owner.connector
         client = self.deps.clusters.client(connector.cluster)
-        client.read_capabilities().require(Capability.STOP, doing=f"mend the offsets of {connector.owner}")
+        client.read_capabilities().require(Capability.STOP, doing=f"repair the offsets of {connector.owner}")
         return RepairOffsets(
             connector.cluster,
             connector.name,
@@ -90,12 +89,12 @@ class RepairPlanner:
         )
 
     def _build_notes(self, owner: AnomalousOwner, rights: Iterable[Right]) -> Iterator[str]:
-        if owner.has_strays:
+        if owner.has_misplaced:
             yield _LEVEL_NOTE
         yield from build_rights_notes(rights, context=self.deps.context, brokers=self.deps.world.kafka)
 
 
 def _build_title(owners: Sequence[str], *, everything: bool) -> str:
     if everything:
-        return "mend the offsets of all sources"
-    return f"mend the offsets of {owners[0] if len(owners) == 1 else f'{len(owners)} owners'}"
+        return "repair the offsets of all sources"
+    return f"repair the offsets of {owners[0] if len(owners) == 1 else f'{len(owners)} owners'}"

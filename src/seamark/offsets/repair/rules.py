@@ -49,7 +49,7 @@ class RepairRule:
         return spell_identity(self.partition)
 
 
-def is_odd(stored: StoredOffset, home: Home) -> bool:
+def is_anomalous(stored: StoredOffset, home: Home) -> bool:
     """Return whether a repair is needed: several records, one on a wrong partition, or one that no task reads."""
     found = stored.evidence
     if stored.others or found.key is None:
@@ -77,7 +77,7 @@ def settle_rule(rule: RepairRule, home: Home) -> RepairRule:
     return RepairRule(rule.partition, rule.where if where is None else where, key)
 
 
-def build_mended(
+def build_repaired(
     records: Sequence[HeldRecord],
     rule: RepairRule,
     *,
@@ -120,9 +120,9 @@ def _find_value(held: Mapping[tuple[int, bytes], bytes | None], rule: RepairRule
         place = (at_home, rule.key)
     if place not in held:
         raise RefusedError(
-            f"the record of {rule.identity} that was to count is not there any more; nothing was changed",
-            cause=f"nothing lies on partition {rule.where} under its key",
-            hint="make the plan anew and look at it",
+            f"the chosen record of {rule.identity} does not exist any more; no changes were made",
+            cause=f"partition {rule.where} has no record with its key",
+            hint="create a new plan and review it",
         )
     return held[place]
 
@@ -159,13 +159,13 @@ class AnomalousPartition:
         return spell_offset(self.offset.offset) != spell_offset(self.held.offset)
 
     @property
-    def is_stray(self) -> bool:
+    def is_misplaced(self) -> bool:
         """Return whether a key that a task may look up is on a wrong partition."""
         return any(one.partition != self.home(one.key) and is_task_key(one.key) for one in self.records)
 
     def build(self) -> tuple[HeldRecord, ...]:
         """Return the target records."""
-        return build_mended(self.records, self.rule, topic=self.topic, home=self.home)
+        return build_repaired(self.records, self.rule, topic=self.topic, home=self.home)
 
     def is_needed(self) -> bool:
         """Return whether any record differs from its target."""
@@ -188,9 +188,9 @@ class AnomalousOwner:
         return tuple(one.offset for one in self.partitions if one.is_moved)
 
     @property
-    def has_strays(self) -> bool:
+    def has_misplaced(self) -> bool:
         """Return whether one of its keys is on several partitions of the topic, or on a wrong one."""
-        return any(one.is_stray for one in self.partitions)
+        return any(one.is_misplaced for one in self.partitions)
 
 
 class AnomalyFinder:
@@ -203,17 +203,17 @@ class AnomalyFinder:
 
     def read(self, owners: Sequence[str], take: str) -> list[AnomalousOwner]:
         """Return those of these owners that have anomalous records."""
-        connectors = [self._connectors.one(owner) for owner in dict.fromkeys(owners)]
+        connectors = [self._connectors.get(owner) for owner in dict.fromkeys(owners)]
         return self._build(connectors, take)
 
     def read_all(self, take: str) -> list[AnomalousOwner]:
         """Return all sources of the context that have anomalous records."""
-        reading = self._connectors.all()
+        reading = self._connectors.list()
         if reading.failures:
             raise RefusedError(
-                "some clusters did not answer; nothing was changed",
+                "some Connect clusters did not respond; no changes were made",
                 cause="; ".join(f"{name}: {error.message}" for name, error in reading.failures.items()),
-                hint="name the owners that shall be mended, or wait until all clusters answer",
+                hint="pass the owners to repair, or retry when all Connect clusters respond",
             )
         return self._build([one for one in reading.items if self._is_readable(one)], take)
 
@@ -230,14 +230,14 @@ class AnomalyFinder:
             home = build_home(reading.partitions)
             if reading.partitions is None:
                 raise RefusedError(
-                    f"nobody can tell where the offsets of {connector.owner} belong; nothing was changed",
-                    cause="its config or its workers' file gives producers a partitioner of their own",
+                    f"can't determine the topic partitions of the offsets of {connector.owner}; no changes were made",
+                    cause="its config or its workers' properties set a custom partitioner",
                 )
             topic = store.name.removeprefix(_TOPIC)
             odd = [
                 one
                 for one in (*reading.offsets, *reading.forgotten)
-                if one.key.connector == connector.name and is_odd(one, home)
+                if one.key.connector == connector.name and is_anomalous(one, home)
             ]
             undecided += [(connector, one) for one in odd if choose_record(one, take) is None]
             partitions = tuple(
@@ -259,13 +259,13 @@ class AnomalyFinder:
             store = places.first
             if not isinstance(store, TopicStore):
                 raise UnsupportedError(
-                    f"the offsets of {connector.owner} are in no topic: {store.name}",
-                    hint="only records of a topic can stand under several keys",
+                    f"can't repair the offsets of {connector.owner}: they are not in a topic, but in {store.name}",
+                    hint="use seamark offsets move or seamark offsets reset",
                 )
             if any(connector.config.get(key) for key in _ELSEWHERE):
                 raise UnsupportedError(
-                    f"the offsets of {connector.owner} are in another Kafka cluster; nothing was changed",
-                    hint="give that cluster a context of its own",
+                    f"the offsets of {connector.owner} are in another Kafka cluster; no changes were made",
+                    hint="create a context for that Kafka cluster",
                 )
             if places.second is None:
                 shared.setdefault(connector.cluster, []).append(connector)
@@ -293,7 +293,7 @@ def _build_partition(
     )
 
 
-def read_odd_partition(rule: RepairRule, held: CurrentOffset, *, topic: str, home: Home) -> AnomalousPartition:
+def read_anomalous_partition(rule: RepairRule, held: CurrentOffset, *, topic: str, home: Home) -> AnomalousPartition:
     """Apply one rule to the records that currently exist.
 
     Raises:
@@ -318,16 +318,16 @@ def _refuse_undecided(undecided: Sequence[tuple[Connector, StoredOffset]]) -> No
     if not undecided:
         return
     words = [
-        f"{one.place} says {'nothing' if one.value is None else one.value.decode(errors='backslashreplace')}"
+        f"{one.place} has {'no value' if one.value is None else one.value.decode(errors='backslashreplace')}"
         for _, stored in undecided
         for one in (stored.evidence, *stored.others)
         if one.key is not None and is_task_key(one.key)
     ]
     names = ", ".join(dict.fromkeys(connector.owner for connector, _ in undecided))
     raise RefusedError(
-        f"the records of {names} differ, and nobody can tell which one counts; nothing was changed",
+        f"the records of {names} differ, and seamark can't determine which one the task uses; no changes were made",
         cause="; ".join(words[:10]) or "no task reads any of them",
-        hint="say whose value is taken: --take newest, or --take PLACE",
+        hint="choose the value: --prefer newest, or --prefer LOCATION",
     )
 
 
@@ -335,7 +335,7 @@ def _refuse_unknown(found: Sequence[AnomalousOwner], take: str) -> None:
     said = any(one.rule.said for owner in found for one in owner.partitions)
     if take not in ("", NEWEST) and not said:
         raise NotFoundError(
-            f"there is no odd record at {take}; nothing was changed",
-            cause="it is not the newest of its key, or it can't be read, or nothing is odd about it",
-            hint="seamark offsets show OWNER --raw shows them with their places",
+            f"no anomalous record at {take}; no changes were made",
+            cause="the record is not the newest of its key, can't be read, or has no finding",
+            hint="list the records and their locations with seamark offsets show OWNER --raw",
         )

@@ -120,31 +120,37 @@ def read_exports(paths: Sequence[Path], *, context: str) -> tuple[tuple[PastExpo
             if not misfit:
                 found.append(_read_one(file))
             elif whole.is_dir():
-                notes.append(f"{file.name} was left out: {misfit}")
+                notes.append(f"{file.name} was ignored: {misfit}")
             else:
-                raise UsageError(f"{path} tells nothing of a moment", cause=misfit, hint="seamark offsets export")
+                raise UsageError(
+                    f"{path} is not usable with --exports",
+                    cause=misfit,
+                    hint="create exports with seamark offsets export",
+                )
     return tuple(sorted(found, key=lambda one: one.at_ms)), tuple(notes)
 
 
 def _find_misfit(file: Path, context: str) -> str:
     body = read_json_file(file)
     if not is_envelope(body):
-        return "it is no export of seamark, and has no time"
+        return "it is not an export of seamark, and has no time"
     source = body.get("source")
     said = source.get("context") if isinstance(source, dict) else None
-    return "" if said == context else f"it was taken in context {said}, and this is {context}"
+    return "" if said == context else f"it was created in context {said}, not in {context}"
 
 
 def _read_one(file: Path) -> PastExport:
     export, problems = read_export(file)
     if problems:
         raise RefusedError(
-            f"{file} is not as it was written", cause="; ".join(problems), hint="take another copy of the export"
+            f"{file} was changed after it was exported",
+            cause="; ".join(problems),
+            hint="use another copy of the export",
         )
     try:
         moment = datetime.fromisoformat(export.time)
     except ValueError:
-        raise UsageError(f"{file} has no time that could be read", cause=f"it says {export.time!r}") from None
+        raise UsageError(f"{file} has an invalid time", cause=f"time is {export.time!r}") from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     at_ms = int(moment.timestamp() * 1000) + _SECOND_MS
     return PastExport(file.name, at_ms, {one.owner: one for one in export.owners}, export.topics)
@@ -260,7 +266,7 @@ class ObservationSources:
                 # For a source, its topic already shows the current offset and since when it is stored.
                 for offset in held:
                     now = self._now_ms
-                    found[one.owner].add(Observation(offset.partition, offset.offset, now, now, "where it stands"))
+                    found[one.owner].add(Observation(offset.partition, offset.offset, now, now, "current offset"))
         return found
 
     def _collect_topics(self, sources: Sequence[Connector], found: dict[str, Observations]) -> None:
@@ -288,7 +294,7 @@ class ObservationSources:
             return build_history(store.read_history(names))
         except NotFoundError as missing:
             # The worker creates a connector's own topic when it first needs it.
-            self.notes.append(f"{store.name} is not there yet: {missing.message}")
+            self.notes.append(f"{store.name} does not exist yet: {missing.message}")
             return ()
 
     def _collect_journal(self, asked: Sequence[OwnerRef], found: dict[str, Observations]) -> None:
@@ -297,7 +303,7 @@ class ObservationSources:
         try:
             seen = read_change_observations(self._journal(), locks)
         except SeamarkError as error:
-            self.notes.append(f"the journal was not heard: {error.message}")
+            self.notes.append(f"the journal was not read: {error.message}")
             return
         for subject, observations in seen.items():
             if subject in subjects:

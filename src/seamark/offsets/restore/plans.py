@@ -90,17 +90,19 @@ class RestorePlanner:
         """
         if self.deps.context.verify == "rest":
             raise UnsupportedError(
-                "where owners stood is not known through REST alone",
-                cause="the offsets topics and the logs tell it, and the context does not look into them (verify: rest)",
-                hint="seamark offsets import FILE puts owners where an export says",
+                "past offsets are unknown through REST",
+                cause="they are read from the offsets topics and logs, which offset_verification: rest excludes",
+                hint="use seamark offsets import FILE to restore the offsets of an export",
             )
         now_ms = round(self.deps.world.clock.now() * 1000)
         if back.moment_ms > now_ms:
-            raise UsageError(f"{render_time(back.moment)} is yet to come", hint="--as-of takes a time that has passed")
+            raise UsageError(f"{render_time(back.moment)} is in the future", hint="pass --at with a time in the past")
         exports, notes = read_exports(back.exports, context=self.deps.context.name)
         asked = self._resolve(owners, everything=everything)
         if partitions and len(asked) > 1:
-            raise UsageError("partitions are those of one owner", hint="name one owner, or leave --partition out")
+            raise UsageError(
+                "--partition and --topic apply to one owner", hint="pass one owner, or omit --partition and --topic"
+            )
         self.deps.world.use(SNAPSHOTS).expect(one.connector.name for one in asked if one.connector is not None)
         sources = ObservationSources(
             clusters=self.deps.clusters,
@@ -123,22 +125,22 @@ class RestorePlanner:
 
     def _resolve(self, owners: Sequence[str], *, everything: bool) -> tuple[OwnerRef, ...]:
         if everything == bool(owners):
-            raise UsageError("say who shall go back: some owners, or all connectors", hint="OWNER…, or --all")
+            raise UsageError("no owner given", hint="pass OWNER…, or --all")
         found: dict[str, OwnerRef] = {one: OwnerRef(one) for one in owners if is_group_owner(one)}
         names = [one for one in owners if not is_group_owner(one) and not is_pattern(one)]
-        answers = fan_out({name: partial(self.deps.connectors.one, name) for name in dict.fromkeys(names)})
+        answers = fan_out({name: partial(self.deps.connectors.get, name) for name in dict.fromkeys(names)})
         for error in answers.failures.values():
             raise error
         picked = list(answers.results.values())
         patterns = [one for one in owners if not is_group_owner(one) and is_pattern(one)]
         if patterns or everything:
-            reading = self.deps.connectors.all()
+            reading = self.deps.connectors.list()
             for error in reading.failures.values():
                 raise error
             picked += reading.items if everything else build_selection(patterns).pick(reading.items)
         found |= {one.owner: OwnerRef(one.owner, one) for one in picked}
         if not found:
-            raise NotFoundError("there is no such connector", hint="seamark connectors list shows all")
+            raise NotFoundError("no such connector", hint="list connectors with seamark connectors list")
         return tuple(found.values())
 
     def _read_shared(self, asked: Sequence[OwnerRef]) -> SharedGroups | None:
@@ -194,18 +196,21 @@ class RestorePlanner:
         if failures and (not back.skip_unknown or len(failures) == count):
             said = [f"{error.message} ({error.cause})" if error.cause else error.message for error in failures.values()]
             raise RefusedError(
-                f"nobody can tell where {len(failures)} of {count} owners stood; nothing was changed",
+                f"no evidence for the past offsets of {len(failures)} of {count} owners; no changes were made",
                 cause="; ".join(said),
-                hint="--exports FILE gives what exports have seen, --by-record-time puts sinks at the first record of "
-                "that time; --skip-unknown leaves these as they are, or name the others alone",
+                hint="pass exports with --exports FILE, use --by-record-time to move sinks to the first record of "
+                "that time, "
+                "use --skip-unknown to keep these owners unchanged, or pass only the other owners",
             )
-        return tuple(f"{owner} is left out: {error.message}" for owner, error in failures.items())
+        return tuple(f"{owner} is not changed: {error.message}" for owner, error in failures.items())
 
 
 def _explain(planned: PlannedChange, owner: str, way: RestoreTargets, meaning: OffsetSemantics) -> PlannedChange:
     """Add the evidence of the offsets to an owner's plan: on its line, and for several partitions below it."""
     if planned.is_empty:
-        there = (f"{owner} stands there already: {format_precision(way.past_offsets)}",) if way.past_offsets else ()
+        there = (
+            (f"{owner} already has these offsets: {format_precision(way.past_offsets)}",) if way.past_offsets else ()
+        )
         return replace(planned, plan=replace(planned.plan, notes=(*way.notes, *there)))
     changed = {field.key for effect in planned.effects for field in effect.fields}
     said = {
@@ -227,4 +232,4 @@ def _explain(planned: PlannedChange, owner: str, way: RestoreTargets, meaning: O
 
 def _build_title(asked: Sequence[OwnerRef], back: RestoreOptions) -> str:
     who = asked[0].owner if len(asked) == 1 else render_count(len(asked), "owner")
-    return f"put {who} back to where {'it' if len(asked) == 1 else 'they'} stood at {render_time(back.moment)}"
+    return f"restore the offsets of {who} at {render_time(back.moment)}"

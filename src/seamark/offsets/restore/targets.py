@@ -43,12 +43,14 @@ def refuse_other_logs(kafka: BrokersPort, owner: str, past_offsets: Sequence[Pas
     reading = kafka.read_topics(topics)
     for topic, error in reading.failures.items():
         if isinstance(error, NotFoundError):
-            raise _build_refusal(owner, topic, f"topic {topic} is not there any more")
+            raise _build_refusal(owner, topic, f"topic {topic} does not exist any more")
         raise error
     for found in reading.items:
         old, export = ids.get(found.name, (found.topic_id, ""))
         if old != found.topic_id:
-            raise _build_refusal(owner, found.name, f"its id was {old} in export {export}, and is {found.topic_id}")
+            raise _build_refusal(
+                owner, found.name, f"its topic ID was {old} in export {export}, and is {found.topic_id}"
+            )
     bounds = kafka.read_bounds(sorted(stood)).require_complete(what="the bounds")
     _refuse_beyond(owner, stood, bounds)
     _refuse_younger(kafka, owner, stood, bounds)
@@ -73,7 +75,7 @@ def _refuse_beyond(
 ) -> None:
     for spot, (number, _) in stood.items():
         if number > bounds[spot].latest:
-            why = f"it stood at {number} of {spot[0]}-{spot[1]}, and the log ends at {bounds[spot].latest}"
+            why = f"its offset was {number} in {spot[0]}-{spot[1]}, but the log ends at {bounds[spot].latest}"
             raise _build_refusal(owner, spot[0], why)
 
 
@@ -89,22 +91,22 @@ def _refuse_younger(
         return
     for spot, stamp in kafka.read_offsets_at(times).require_complete(what="the offsets of that time").items():
         if stamp is not None and stamp.offset == 0:
-            why = f"the first record of {spot[0]}-{spot[1]} was written after it stood at {stood[spot][0]}"
+            why = f"the first record of {spot[0]}-{spot[1]} was written after its offset was {stood[spot][0]}"
             raise _build_refusal(owner, spot[0], why)
 
 
 def _build_refusal(owner: str, topic: str, why: str) -> SeamarkError:
     return UnsupportedError(
-        f"{owner} stood on another log: topic {topic} was made anew since",
+        f"the past offsets of {owner} belong to another log: topic {topic} was recreated",
         cause=why,
-        hint=f"say where it shall begin: seamark offsets move {owner} --to earliest",
+        hint=f"set new offsets: seamark offsets move {owner} --to earliest",
     )
 
 
 _WORDS = {
-    Precision.EXACT: "stood there exactly",
-    Precision.AT_LEAST: "stood there or further on, a bound",
-    Precision.AT_MOST: "stood there or before, a bound",
+    Precision.EXACT: "exact",
+    Precision.AT_LEAST: "lower bound",
+    Precision.AT_MOST: "upper bound",
 }
 
 
@@ -151,8 +153,8 @@ class RestoreTargetFinder:
             unknown = tuple(one for one in unknown if spell_identity(one) in wanted)
         if not past_offsets and not unknown:
             raise NotFoundError(
-                f"{self._owner} holds no offsets, and nobody has seen any of it at {_spell(moment_ms)} or before",
-                hint=f"seamark offsets move {self._owner} --to … gives it a place",
+                f"{self._owner} has no offsets, and none were observed at {_spell(moment_ms)} or before",
+                hint=f"set offsets with seamark offsets move {self._owner} --to …",
             )
         if unknown and self._log is not None and self._log.by_record_time:
             past_offsets += read_by_record_time(self._log.kafka, unknown, moment_ms)
@@ -173,7 +175,7 @@ class RestoreTargetFinder:
             # A bound does not justify skipping the records between the current offset and it.
             if one.precision is not Precision.EXACT and self._meaning.compare(one.offset, now) is Order.AFTER:
                 where = self._meaning.describe(one.partition, None)[0]
-                notes.append(f"{self._owner}, {where}: it stands before that already, and stays")
+                notes.append(f"{self._owner}, {where}: the current offset is lower, and is not changed")
                 continue
             kept.append(one)
         offsets = tuple(Offset(one.partition, one.offset) for one in kept)
@@ -205,26 +207,25 @@ class RestoreTargetFinder:
         known = {name: seen[0].partition for name, seen in self._observations.observations.items()}
         found = frozenset(name for name, partition in known.items() if is_chosen(partition, chosen))
         if not found:
-            raise NotFoundError(f"{self._owner} has committed nothing on {', '.join(names)}")
+            raise NotFoundError(f"{self._owner} has no committed offsets on {', '.join(names)}")
         return found
 
     def _build_unknown(self, partition: OffsetMap, moment_ms: int) -> SeamarkError:
         where = self._meaning.describe(partition, None)[0]
         first = find_first(self._observations.observations.get(spell_identity(partition), ()))
-        hint = "--exports FILE gives what exports have seen of it"
+        hint = "pass exports with --exports FILE"
         if self._log is not None:
-            hint += "; --by-record-time takes the first record of that time or later"
+            hint += ", or use --by-record-time for the first record of that time or later"
             cause = (
-                "a consumer group keeps its newest position alone, and neither the journal nor an export has seen it"
+                "a consumer group keeps only its newest offset, and neither the journal nor an export contains an "
+                "older one"
             )
-            return UnsupportedError(
-                f"there is no history of {self._owner} at {_spell(moment_ms)}", cause=cause, hint=hint
-            )
-        cause = f"the oldest write that is left is of {_spell(first.at_ms)}" if first else "no write of it is left"
+            return UnsupportedError(f"no history of {self._owner} at {_spell(moment_ms)}", cause=cause, hint=hint)
+        cause = f"the oldest stored write is of {_spell(first.at_ms)}" if first else "no write of it is stored"
         return UnsupportedError(
             f"the history of {self._owner} does not reach back to {_spell(moment_ms)} for {where}",
             cause=cause,
-            hint=f"seamark offsets history {self._owner} shows what is left; {hint}",
+            hint=f"{hint}; seamark offsets history {self._owner} lists the stored writes",
         )
 
 

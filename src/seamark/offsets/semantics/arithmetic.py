@@ -36,14 +36,14 @@ class MoveKind(StrEnum):
     NUMBER = "--to NUMBER"
     TIME = "--to TIME"
     SHIFT = "--shift N"
-    BACK = "--back TIME"
+    BACK = "--back DURATION"
 
 
 class Mover:
     """A connector family whose offsets can't be moved by number or time. `why` is the explanation for users."""
 
     ways: frozenset[MoveKind] = frozenset()
-    why: str = "its position is neither a number nor a time that seamark knows"
+    why: str = "seamark doesn't know a number or a time in its offset"
 
     def to_number(self, number: int) -> OffsetMap | None:
         """Return the offset for a number; None means the beginning."""
@@ -72,7 +72,7 @@ class NumberMover(Mover):
     field: str
     lowest: int = 0
     is_last: bool = False
-    why: str = "its position is a number, and holds no time"
+    why: str = "its offset is a number without a time"
     ways: frozenset[MoveKind] = frozenset({MoveKind.NUMBER, MoveKind.SHIFT})
 
     def to_number(self, number: int) -> OffsetMap | None:
@@ -83,7 +83,7 @@ class NumberMover(Mover):
         """Return the number plus a difference."""
         found = read_integer(held, self.field)
         if found is None:
-            raise ValueError(f"{self.field} is no integer")
+            raise ValueError(f"{self.field} is not an integer")
         return self._build(found + by)
 
     def _build(self, number: int) -> OffsetMap | None:
@@ -101,7 +101,7 @@ class JdbcTimeMover(Mover):
     """
 
     jdbc: JdbcConfig
-    why: str = "its position is a time; the number beside it only tells rows of the same moment apart"
+    why: str = "its offset is a time; the number only distinguishes rows of the same time"
     ways: frozenset[MoveKind] = frozenset({MoveKind.TIME, MoveKind.BACK})
 
     def to_time(self, nanos: int, held: OffsetMap | None) -> OffsetMap:
@@ -120,14 +120,14 @@ class JdbcTimeMover(Mover):
         """Return the offset for a time before the last row that was read."""
         nanos = read_nanos(held)
         if nanos is None:
-            raise ValueError(f"{TIME} is no integer")
+            raise ValueError(f"{TIME} is not an integer")
         return self.to_time(nanos - round(seconds * _SECOND), held)
 
 
 class BulkMover(Mover):
     """Bulk mode, which has no offsets to move."""
 
-    why = "bulk mode keeps no position: every poll reads the whole table"
+    why = "bulk mode stores no offset: every poll reads the whole table"
 
 
 def find_mover(meaning: OffsetSemantics) -> Mover:
@@ -186,8 +186,8 @@ def pick_partitions(
         if held:
             return tuple(held)
         raise NotFoundError(
-            f"{owner} holds no offsets",
-            hint="""give it one: --partition '{…}' --to '{…}', as its documentation spells them""",
+            f"{owner} has no offsets",
+            hint="""set one with --partition '{…}' --to '{…}', in the format of the connector's documentation""",
         )
     picked: dict[str, OffsetMap] = {}
     for name in names:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import ClassVar
 
 from seamark.core.offsets import Certainty, Distance, Fixed, OffsetMap, Order, Unit, WalBytes, order_of
 from seamark.core.readings import Finding
-from seamark.offsets.semantics.fields import Notes, read_integer, read_text, show_fields
+from seamark.offsets.semantics.fields import Notes, build_point_in_time, read_integer, read_text, show_fields
 from seamark.offsets.semantics.semantics import Consequence, GenericMeaning, Harm
 
 LSN, PROCESSED, COMMIT, TIME = "lsn", "lsn_proc", "lsn_commit", "ts_usec"
 _INTEGERS = (LSN, PROCESSED, COMMIT, TIME, "txId", "xmin")
-_WAL = "bytes of the server's whole log; how many of them are rows of this connector can't be told"
+_WAL = "bytes of the server's whole log; the number of rows of this connector in it is unknown"
 
 
 class DebeziumPostgresMeaning(GenericMeaning):
@@ -52,10 +52,15 @@ class DebeziumPostgresMeaning(GenericMeaning):
         if offset is None or place is None:
             return self.describe_partition(partition), "nothing" if offset is None else show_fields(offset)
         words = f"LSN {show_lsn(place)}"
-        micros = read_integer(offset, TIME)
-        if micros is not None and 0 <= micros < 253_402_300_800_000_000:
-            words += f", {datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S} UTC"
+        if (time := build_point_in_time(read_integer(offset, TIME), per_second=1_000_000)) is not None:
+            words += f", {time:%Y-%m-%d %H:%M:%S} UTC"
         return self.describe_partition(partition), words + (", in a snapshot" if _is_unfinished(offset) else "")
+
+    def find_times(self, partition: OffsetMap, offset: OffsetMap) -> Mapping[str, datetime]:
+        """Return the time of the last event."""
+        del partition
+        time = build_point_in_time(read_integer(offset, TIME), per_second=1_000_000)
+        return {} if time is None else {TIME: time}
 
     def describe_partition(self, partition: OffsetMap) -> str:
         """Return the prefix."""
@@ -66,15 +71,16 @@ class DebeziumPostgresMeaning(GenericMeaning):
         """Describe a rewind: it has hardly any effect, because the slot decides, and it is confirmed soon after."""
         return Consequence(
             Harm.DUPLICATES,
-            "PostgreSQL never sends again what the replication slot has confirmed: only the changes after its "
-            "confirmed_flush_lsn come twice, often none; older ones need a new snapshot. Before the slot's restart_lsn "
-            "the task fails, or takes a new snapshot where snapshot.mode is when_needed",
+            "PostgreSQL doesn't resend changes that the replication slot has confirmed: only changes after its "
+            "confirmed_flush_lsn are duplicated, often none; older ones need a new snapshot. Before the slot's "
+            "restart_lsn "
+            "the task fails, or takes a new snapshot if snapshot.mode is when_needed",
         )
 
     def explain_skip(self) -> Consequence:
         """Describe a skip: changes are lost."""
         return Consequence(
-            Harm.LOSS, "the changes between never reach its topics, and the slot lets the server drop them"
+            Harm.LOSS, "the skipped changes never reach its topics, and the slot allows the server to delete them"
         )
 
     def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
@@ -82,9 +88,9 @@ class DebeziumPostgresMeaning(GenericMeaning):
         del partition
         first, last = _read_place(start), _read_place(end)
         if start is None:
-            return Distance(Unit.BYTES, None, Certainty.UNKNOWN, reason="without an offset it makes a snapshot first")
+            return Distance(Unit.BYTES, None, Certainty.UNKNOWN, reason="without an offset it takes a snapshot first")
         if first is None or (end is not None and last is None):
-            return Distance(Unit.BYTES, None, Certainty.UNKNOWN, reason="the offset holds no place in the log")
+            return Distance(Unit.BYTES, None, Certainty.UNKNOWN, reason="the offset has no LSN")
         if last is None:
             return Distance(Unit.BYTES, WalBytes(first), reason=_WAL)
         times = read_integer(start, TIME), read_integer(end, TIME)
@@ -121,15 +127,17 @@ def _is_unfinished(offset: OffsetMap) -> bool:
 def _check_offset(notes: Notes, offset: OffsetMap) -> None:
     notes.check_integers(offset, _INTEGERS)
     if offset.get(LSN) is None:
-        notes.error(f"{LSN} is missing", "the task can't tell where to start")
+        notes.error(f"{LSN} is missing", "the task can't determine where to start")
     if offset.get(TIME) is None:
         notes.warn(f"{TIME} is missing", "some versions of the connector fail without it")
     places = {key: read_integer(offset, key) for key in (LSN, PROCESSED, COMMIT)}
     for key, place in places.items():
         if place is not None and place < 0:
-            notes.error(f"{key} is below zero", "a place in the log is never negative")
+            notes.error(f"{key} is negative", "an LSN is never negative")
     lsn, processed = places[LSN], places[PROCESSED]
     if lsn is not None and processed is not None and processed > lsn:
-        notes.warn(f"{PROCESSED} lies behind {LSN}", f"move {LSN}, {PROCESSED} and {COMMIT} together")
+        notes.warn(f"{PROCESSED} is greater than {LSN}", f"move {LSN}, {PROCESSED} and {COMMIT} together")
     if _is_unfinished(offset):
-        notes.warn("a snapshot is not finished", "do not edit this offset; forget it, or let the snapshot end")
+        notes.warn(
+            "a snapshot is not finished", "don't edit this offset; reset it, or wait until the snapshot has finished"
+        )

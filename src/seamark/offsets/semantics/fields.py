@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from seamark.core.offsets import OffsetMap, OffsetValue
 from seamark.core.readings import Finding, Severity
@@ -30,6 +31,21 @@ def read_text(fields: OffsetMap, key: str) -> str | None:
     """Return the text of that name, or None."""
     value = fields.get(key)
     return value if isinstance(value, str) else None
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def build_point_in_time(count: int | None, *, per_second: int) -> datetime | None:
+    """Return the time so many units after the epoch, to the microsecond; None if there is none, as for year 20000."""
+    if count is None:
+        return None
+    try:
+        return _EPOCH + timedelta(
+            seconds=count // per_second, microseconds=count % per_second * 1_000_000 // per_second
+        )
+    except OverflowError:
+        return None
 
 
 def show(value: OffsetValue) -> str:
@@ -58,7 +74,7 @@ class Notes:
         """Add a warning: it works, but is probably not intended."""
         self.found.append(Finding(CHECK, Severity.WARNING, self.subject, message, fix))
 
-    def tell(self, message: str, fix: str = "") -> None:
+    def info(self, message: str, fix: str = "") -> None:
         """Add an informational finding."""
         self.found.append(Finding(CHECK, Severity.INFO, self.subject, message, fix))
 
@@ -66,7 +82,7 @@ class Notes:
         """Return whether the partition has exactly the fields of one of the expected shapes; otherwise add an error."""
         if any(set(partition) == set(shape) for shape in wanted):
             return True
-        self.error(f"the partition has the fields {_list(partition)}", f"a partition looks like {example}")
+        self.error(f"the partition has the fields {_list(partition)}", f"expected {example}")
         return False
 
     def check_integers(self, offset: OffsetMap, keys: Iterable[str]) -> None:
@@ -74,12 +90,14 @@ class Notes:
         for key in keys:
             value = offset.get(key)
             if value is not None and not is_integer(value):
-                self.error(f"{key} must be an integer, and is {show(value)!r}", "write a JSON integer without a point")
+                self.error(
+                    f"{key} must be an integer, not {show(value)!r}", "write a JSON integer without a decimal point"
+                )
 
     def check_known(self, offset: OffsetMap, known: Collection[str]) -> None:
         """Add a warning for fields that no connector reads."""
         if extra := [key for key in offset if key not in known]:
-            self.warn(f"the connector does not read {_list(extra)}", "leave it out")
+            self.warn(f"the connector does not read {_list(extra)}", "remove it")
 
     def result(self) -> tuple[Finding, ...]:
         """Return the findings."""
@@ -107,5 +125,7 @@ def parse_map(text: str) -> OffsetMap:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise UsageError(f"{text} is no JSON map", hint='such as {"position": 120}, in single quotes for the shell')
+        raise UsageError(
+            f"{text} is not a JSON map", hint='write a map such as {"position": 120}, in single quotes for the shell'
+        )
     return found

@@ -12,7 +12,9 @@ from seamark.offsets.semantics.semantics import GenericMeaning
 
 FILENAME, POSITION = "filename", "position"
 # Seen on a real worker: a line with an é advances the position by one less than the file grows.
-_CHARACTERS = "the connector counts characters while it reads, and takes them for bytes when it starts: exact for ASCII"
+_CHARACTERS = (
+    "the connector counts characters when it reads, and uses the count as bytes when it starts: exact for ASCII"
+)
 
 
 class FileStreamMeaning(GenericMeaning):
@@ -33,7 +35,7 @@ class FileStreamMeaning(GenericMeaning):
             return notes.result()
         configured = self.config.get("file")
         if configured and read_text(partition, FILENAME) != configured:
-            notes.warn("the connector reads another file", f"its config names {configured}: this offset is never read")
+            notes.warn("the connector reads another file", f"its config has {configured}: this offset is never read")
         if offset is None:
             return notes.result()
         notes.check_integers(offset, [POSITION])
@@ -42,7 +44,7 @@ class FileStreamMeaning(GenericMeaning):
         if offset.get(POSITION) is None:
             notes.error(f"{POSITION} is missing", 'write {"position": BYTES}')
         elif position is not None and position < 0:
-            notes.error(f"{POSITION} is below zero", "Connect refuses it")
+            notes.error(f"{POSITION} is negative", "Connect rejects it")
         return notes.result()
 
     def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
@@ -53,7 +55,7 @@ class FileStreamMeaning(GenericMeaning):
     def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
         """Return the file, and how much of it was read."""
         position = read_integer(offset, POSITION)
-        words = "nothing" if offset is None else show_fields(offset) if position is None else f"byte {position}"
+        words = "no offset" if offset is None else show_fields(offset) if position is None else f"byte {position}"
         return self.describe_partition(partition), words
 
     def describe_partition(self, partition: OffsetMap) -> str:

@@ -10,7 +10,15 @@ from typing import ClassVar
 
 from seamark.core.offsets import Certainty, Count, Distance, Fixed, Mark, OffsetMap, Order, TableRows, Unit, order_of
 from seamark.core.readings import Finding
-from seamark.offsets.semantics.fields import Notes, is_set, read_integer, read_text, show_fields, split_list
+from seamark.offsets.semantics.fields import (
+    Notes,
+    build_point_in_time,
+    is_set,
+    read_integer,
+    read_text,
+    show_fields,
+    split_list,
+)
 from seamark.offsets.semantics.semantics import Consequence, GenericMeaning, Harm
 
 AIVEN = "io.aiven.connect.jdbc.JdbcSourceConnector"
@@ -85,7 +93,7 @@ def read_jdbc_config(config: Mapping[str, str], *, is_confluent: bool) -> JdbcCo
 def _find_unclear(config: Mapping[str, str]) -> str:
     for key in ("incrementing.column.mapping", "timestamp.columns.mapping"):
         if is_set(config, key):
-            return f"{key} names the columns by patterns"
+            return f"{key} selects the columns by patterns"
     return ""
 
 
@@ -161,8 +169,8 @@ def show_time(offset: OffsetMap) -> str:
 
 PROTOCOL, TABLE, QUERY = "protocol", "table", "query"
 _EXAMPLE = '{"protocol": "1", "table": "db.schema.table"}'
-_BULK = "bulk mode keeps no position: every poll reads the whole table"
-_QUERY = "seamark does not run the text of a query that stands in a config"
+_BULK = "bulk mode stores no offset: every poll reads the whole table"
+_QUERY = "seamark does not run a query from a config"
 
 
 class JdbcSourceMeaning(GenericMeaning):
@@ -214,6 +222,12 @@ class JdbcSourceMeaning(GenericMeaning):
             parts.append(f"{' or '.join(self.jdbc.time_columns) or TIME} {show_time(offset)}")
         return where, ", ".join(parts) or show_fields(offset)
 
+    def find_times(self, partition: OffsetMap, offset: OffsetMap) -> Mapping[str, datetime]:
+        """Return the time of the timestamp columns."""
+        del partition
+        time = build_point_in_time(read_nanos(offset), per_second=1_000_000_000)
+        return {} if time is None else {TIME: time}
+
     def describe_partition(self, partition: OffsetMap) -> str:
         """Return `table game.public.purchase`, or `the query`."""
         table = read_text(partition, TABLE)
@@ -229,7 +243,8 @@ class JdbcSourceMeaning(GenericMeaning):
             return Consequence(Harm.NOTHING, _BULK)
         return Consequence(
             Harm.DUPLICATES,
-            "the rows are sent again as they are now and will be in its topic twice; rows deleted since do not come",
+            "the rows are sent again with their current values and are duplicated in its topic; deleted rows are "
+            "not sent",
         )
 
     def explain_skip(self) -> Consequence:
@@ -237,7 +252,7 @@ class JdbcSourceMeaning(GenericMeaning):
         if self.jdbc.mode is JdbcMode.BULK:
             return Consequence(Harm.NOTHING, _BULK)
         later = "" if self.jdbc.mode is JdbcMode.INCREMENTING else " until they change again"
-        return Consequence(Harm.LOSS, f"the rows between are not sent{later}")
+        return Consequence(Harm.LOSS, f"the skipped rows are not sent{later}")
 
     def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
         """Return the distance in rows, by the same comparison that the connector makes."""
@@ -248,7 +263,7 @@ class JdbcSourceMeaning(GenericMeaning):
         # The connector writes the name without quotation marks, so a dot within a part can't be recognized.
         table = tuple((read_text(partition, TABLE) or "").split("."))
         if len(table) > 3 or not all(table) or self.jdbc.unclear:
-            return _unknown(self.jdbc.unclear or "the parts of the table's name can't be told apart", seconds)
+            return _unknown(self.jdbc.unclear or "the parts of the table's name can't be distinguished", seconds)
         if self.jdbc.mode is JdbcMode.BULK:
             return Distance(Unit.ROWS, TableRows(table), reason=_BULK)
         return self._build_table_distance(table, start, end, seconds)
@@ -259,7 +274,7 @@ class JdbcSourceMeaning(GenericMeaning):
         mode = self.jdbc.mode
         after, upto = build_mark(self.jdbc, start), None if end is None else build_mark(self.jdbc, end)
         if after is None or (end is not None and upto is None):
-            return _unknown("the offset holds no place to count from", seconds)
+            return _unknown("the offset has no value to count from", seconds)
         rows = TableRows(
             table,
             number_column=self.jdbc.number_column if mode.has_number else None,
@@ -285,16 +300,16 @@ class JdbcSourceMeaning(GenericMeaning):
     def _check_partition(self, notes: Notes, partition: OffsetMap) -> None:
         if QUERY in partition:
             if partition[QUERY] != "query":
-                notes.error(f"{QUERY} must be the text query", 'the partition of every query is {"query": "query"}')
+                notes.error(f"{QUERY} must be the string query", 'the partition of every query is {"query": "query"}')
             if not self.jdbc.is_query:
                 notes.warn("the connector reads tables, not a query", "this offset is never read")
             return
         table = read_text(partition, TABLE)
         if not table:
-            notes.error(f"{TABLE} must be a text", "write the name as it stands in an offset that the connector wrote")
+            notes.error(f"{TABLE} must be a string", "write the name as in an offset that the connector stored")
             return
         if partition.get(PROTOCOL, "1") != "1":
-            notes.error('protocol must be the text "1"', "the task looks no other up")
+            notes.error('protocol must be the string "1"', "the task reads no other")
         if self.jdbc.is_query:
             notes.warn("the connector has a query and reads no table", "this offset is never read")
         elif self.jdbc.tables and table.rpartition(".")[2] not in {
@@ -310,15 +325,15 @@ class JdbcSourceMeaning(GenericMeaning):
             return
         notes.check_known(offset, (NUMBER, TIME, NANOS))
         if TABLE in partition and PROTOCOL not in partition:
-            notes.tell("an offset of protocol 0", "it is read only while protocol 1 holds nothing for the table")
+            notes.info("an offset of protocol 0", "it is read only while protocol 1 has no offset for the table")
         for key, is_used, start in (
             (NUMBER, mode.has_number, "incrementing.initial"),
             (TIME, mode.has_time, "timestamp.initial"),
         ):
             if is_used and offset.get(key) is None:
-                notes.warn(f"{key} is missing", f"the connector then begins at {start}")
+                notes.warn(f"{key} is missing", f"the connector then starts from {start}")
             elif not is_used and offset.get(key) is not None and mode is not JdbcMode.UNKNOWN:
-                notes.warn(f"mode {mode.value} does not read {key}", "leave it out")
+                notes.warn(f"mode {mode.value} does not read {key}", "remove it")
         _check_nanos(notes, offset)
 
 
@@ -327,13 +342,13 @@ def _check_nanos(notes: Notes, offset: OffsetMap) -> None:
     if nanos is None:
         return
     if not 0 <= nanos <= HIGHEST_NANOS:
-        notes.error(f"{NANOS} must be from 0 to {HIGHEST_NANOS}", "the task fails with another")
+        notes.error(f"{NANOS} must be from 0 to {HIGHEST_NANOS}", "the task fails with any other value")
     elif millis is None:
-        notes.warn(f"{NANOS} without {TIME} is not read", "leave it out")
+        notes.warn(f"{NANOS} without {TIME} is not read", "remove it")
     elif nanos // 1_000_000 != millis % 1000:
         notes.warn(
-            f"{TIME} and {NANOS} differ below the second, and {NANOS} counts",
-            f"write {NANOS} {millis % 1000 * 1_000_000}, or leave it out",
+            f"{TIME} and {NANOS} differ below the second, and {NANOS} is used",
+            f"write {NANOS} {millis % 1000 * 1_000_000}, or remove it",
         )
 
 

@@ -50,7 +50,7 @@ class MirrorSourceMeaning(GenericMeaning):
     def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
         """Return `source: orders-3` and the last record copied."""
         number = read_integer(offset, "offset")
-        words = "nothing" if offset is None else show_fields(offset) if number is None else f"record {number} copied"
+        words = "no offset" if offset is None else show_fields(offset) if number is None else f"record {number} copied"
         return self.describe_partition(partition), words
 
     def describe_partition(self, partition: OffsetMap) -> str:
@@ -63,12 +63,12 @@ class MirrorSourceMeaning(GenericMeaning):
         """Describe a rewind: records are copied again."""
         return Consequence(
             Harm.DUPLICATES,
-            "the records are in the target's topic twice, and the offset syncs that groups are translated by go back",
+            "the records are duplicated in the target topic, and the offset syncs used to translate groups move back",
         )
 
     def explain_skip(self) -> Consequence:
         """Describe a skip: records are missing in the target."""
-        return Consequence(Harm.LOSS, "the records between are never copied")
+        return Consequence(Harm.LOSS, "the skipped records are never copied")
 
     def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
         """Return the range of the source's log: it starts one after the offset, which is the last record copied."""
@@ -105,7 +105,7 @@ class _UnusedMeaning(GenericMeaning):
         texts = tuple(sorted(self.shape - {"partition"}))
         _check_partition(notes, partition, texts=texts)
         if offset is not None and read_integer(offset, "offset") != 0:
-            notes.error("offset must be 0", f"{_UNUSED}; Connect refuses any other number")
+            notes.error("offset must be 0", f"{_UNUSED}; Connect rejects any other number")
         return notes.result()
 
     def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
@@ -115,7 +115,7 @@ class _UnusedMeaning(GenericMeaning):
 
     def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
         """Return a text that states that the offset is not used."""
-        return self.describe_partition(partition), "nothing" if offset is None else "not used"
+        return self.describe_partition(partition), "no offset" if offset is None else "not used"
 
     def explain_rewind(self) -> Consequence:
         """Describe a rewind: no effect."""
@@ -162,11 +162,11 @@ class MirrorHeartbeatMeaning(_UnusedMeaning):
 def _check_partition(notes: Notes, partition: OffsetMap, *, texts: tuple[str, ...]) -> None:
     for key in texts:
         if not read_text(partition, key):
-            notes.error(f"{key} must be a text", "write its name")
+            notes.error(f"{key} must be a string", "write its name")
     if "partition" in partition:
         number = read_integer(partition, "partition")
         if number is None or number < 0:
-            notes.error("partition must be a whole number, not below zero", "write a JSON integer")
+            notes.error("partition must be an integer of 0 or more", "write a JSON integer")
 
 
 def _check_offset(notes: Notes, offset: OffsetMap) -> None:
@@ -176,6 +176,6 @@ def _check_offset(notes: Notes, offset: OffsetMap) -> None:
     if offset.get("offset") is None:
         notes.error("offset is missing", 'write {"offset": N}')
     elif number is not None and number < 0:
-        notes.error("offset is below zero", "forget the offset to begin at the beginning")
+        notes.error("offset is negative", "reset the offset to start from the beginning")
     elif number == 0:
-        notes.tell("record 0 counts as copied", "to copy it too, forget the offset")
+        notes.info("record 0 counts as copied", "to copy it too, reset the offset")

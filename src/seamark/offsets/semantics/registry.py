@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from seamark.connect.model import Connector
 from seamark.connect.plugins import find_class
+from seamark.core.offsets import Offset
 from seamark.offsets.semantics.debezium_postgres import DebeziumPostgresMeaning
 from seamark.offsets.semantics.file_stream import FileStreamMeaning
 from seamark.offsets.semantics.jdbc_source import JdbcSourceMeaning
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from seamark.connect.api import ConnectPort
 
 
-GROUP = "seamark.meanings"
+GROUP = "seamark.semantics"
 OWN: tuple[type[OffsetSemantics], ...] = (
     JdbcSourceMeaning,
     DebeziumPostgresMeaning,
@@ -56,11 +58,11 @@ class Registry:
                 if place >= self._others:
                     raise
                 self.failures[family.__qualname__] = f"{type(error).__name__}: {error}"
-        raise AssertionError("the generic meaning takes every connector")
+        raise AssertionError("the generic semantics match every connector")
 
 
 def load_registry() -> Registry:
-    """Load the built-in families and the entry points of the group `seamark.meanings` of installed packages."""
+    """Load the built-in families and the entry points of the group `seamark.semantics` of installed packages."""
     others: list[type[OffsetSemantics]] = []
     failures: dict[str, str] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
@@ -85,13 +87,25 @@ def find_meaning(connector_class: str, config: Mapping[str, str]) -> OffsetSeman
     return open_registry().find(connector_class, config)
 
 
+def find_times(connector: Connector, offset: Offset) -> Mapping[str, datetime]:
+    """Return the points in time that an offset of a connector contains, by the names of their fields.
+
+    A short class name isn't resolved, because that needs a request. Third-party families need no `find_times`.
+    """
+    find = getattr(find_meaning(connector.plugin, connector.config), "find_times", None)
+    times: Mapping[str, datetime] = {}
+    if callable(find) and offset.offset is not None:
+        times = find(offset.partition, offset.offset)
+    return times
+
+
 _NEEDED = ("check", "compare", "describe", "explain_rewind", "explain_skip", "build_distance", "matches")
 
 
 def _check_family(found: object) -> None:
     missing = [name for name in _NEEDED if not callable(getattr(found, name, None))]
     if not isinstance(found, type) or missing or not isinstance(getattr(found, "family", None), str):
-        raise TypeError(f"it is no meaning: {', '.join(missing) or 'a class with the text family is needed'}")
+        raise TypeError(f"invalid offset semantics: {', '.join(missing) or 'expected a class with the string family'}")
 
 
 def read_meaning(connector: Connector, client: ConnectPort) -> OffsetSemantics:

@@ -7,12 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from seamark.core.offsets import Certainty, Distance, OffsetMap, Order, Unit, spell_identity
 from seamark.core.readings import Finding
-from seamark.offsets.semantics.fields import HIGHEST, LOWEST, Notes, is_integer, show_fields
+from seamark.offsets.semantics.fields import (
+    HIGHEST,
+    LOWEST,
+    Notes,
+    build_point_in_time,
+    is_integer,
+    read_integer,
+    show_fields,
+)
 
 
 class Harm(StrEnum):
@@ -45,6 +54,8 @@ class DocumentedShape:
     integers: tuple[str, ...] = ()
     advice: str = ""
     unfinished: tuple[str, ...] = ()
+    # Fields of the offset that are seconds since the epoch.
+    seconds: tuple[str, ...] = ()
 
     def check(self, notes: Notes, offset: OffsetMap) -> None:
         """Check for missing fields, wrong types and unfinished snapshots, and add the notes of the format."""
@@ -53,9 +64,12 @@ class DocumentedShape:
                 notes.error(f"{key} is missing", f"{self.owner} needs it to start")
         notes.check_integers(offset, [key for key in self.integers if not is_integer(offset.get(key))])
         if any(offset.get(key) not in (None, False) for key in self.unfinished):
-            notes.warn("a snapshot is not finished", "do not edit this offset; forget it, or let the snapshot end")
+            notes.warn(
+                "a snapshot is not finished",
+                "don't edit this offset; reset it, or wait until the snapshot has finished",
+            )
         if self.advice:
-            notes.tell(self.advice)
+            notes.info(self.advice)
 
 
 _DEBEZIUM = "io.debezium.connector."
@@ -65,7 +79,7 @@ SHAPES = (
         (f"{_DEBEZIUM}sqlserver.",),
         frozenset({"server", "database"}),
         integers=("event_serial_no",),
-        advice="commit_lsn must lie inside the retention of the change tables",
+        advice="commit_lsn must be within the retention of the change tables",
         unfinished=("snapshot",),
     ),
     DocumentedShape(
@@ -74,15 +88,16 @@ SHAPES = (
         frozenset({"server"}),
         needed=("file",),
         integers=("pos", "row", "event", "ts_sec", "server_id"),
-        advice="where gtids is there it counts, not file and pos; the schema history must reach back as far",
+        advice="if gtids is set, it is used instead of file and pos; the schema history must cover the offset",
         unfinished=("snapshot",),
+        seconds=("ts_sec",),
     ),
     DocumentedShape(
         "Debezium Oracle",
         (f"{_DEBEZIUM}oracle.",),
         frozenset({"server"}),
         needed=("scn",),
-        advice="scn, commit_scn and snapshot_scn are texts and move together",
+        advice="scn, commit_scn and snapshot_scn are strings and must be changed together",
         unfinished=("snapshot",),
     ),
     DocumentedShape(
@@ -90,23 +105,25 @@ SHAPES = (
         (f"{_DEBEZIUM}mongodb.",),
         frozenset({"server_id"}),
         integers=("sec", "ord"),
-        advice="a resume token can't be made by hand: use one that was saved, or forget the offset",
+        advice="a resume token can't be written by hand: use a saved one, or reset the offset",
         unfinished=("initsync",),
+        seconds=("sec",),
     ),
     DocumentedShape(
         "Debezium MongoDB",
         (f"{_DEBEZIUM}mongodb.",),
         frozenset({"rs", "server_id"}),
         integers=("sec", "ord"),
-        advice="a resume token can't be made by hand: use one that was saved, or forget the offset",
+        advice="a resume token can't be written by hand: use a saved one, or reset the offset",
         unfinished=("initsync",),
+        seconds=("sec",),
     ),
     DocumentedShape(
         "MongoDB source",
         ("com.mongodb.kafka.connect.",),
         frozenset({"ns"}),
         needed=("_id",),
-        advice="a resume token can't be made by hand: use one that was saved, or forget the offset",
+        advice="a resume token can't be written by hand: use a saved one, or reset the offset",
         unfinished=("copy",),
     ),
     DocumentedShape(
@@ -128,20 +145,20 @@ SHAPES = (
         ("io.lenses.streamreactor.connect.",),
         frozenset({"container", "prefix"}),
         needed=("path", "line"),
-        advice="line and ts are texts, not numbers",
+        advice="line and ts are strings, not numbers",
     ),
     DocumentedShape(
         "Salesforce source",
         ("com.github.jcustenborder.kafka.connect.salesforce.",),
         frozenset(),
-        advice="Salesforce keeps what a replay id points to for 24 to 72 hours",
+        advice="Salesforce keeps the events of a replay ID for 24 to 72 hours",
     ),
     DocumentedShape(
         "Salesforce source",
         ("io.osodevops.",),
         frozenset({"sobject"}),
         needed=("replayId",),
-        advice="Salesforce keeps what a replay id points to for 24 to 72 hours",
+        advice="Salesforce keeps the events of a replay ID for 24 to 72 hours",
     ),
 )
 
@@ -193,6 +210,13 @@ class GenericMeaning:
         """Return both unchanged."""
         return self.describe_partition(partition), "nothing" if offset is None else show_fields(offset)
 
+    def find_times(self, partition: OffsetMap, offset: OffsetMap) -> Mapping[str, datetime]:
+        """Return the points in time that an offset contains, by the names of their fields."""
+        shape = self._find_shape(partition)
+        found = {key: read_integer(offset, key) for key in (shape.seconds if shape is not None else ())}
+        times = {key: build_point_in_time(count, per_second=1) for key, count in found.items()}
+        return {key: time for key, time in times.items() if time is not None}
+
     def describe_partition(self, partition: OffsetMap) -> str:
         """Return the partition unchanged; a documented format adds its connector."""
         shape = self._find_shape(partition)
@@ -201,17 +225,17 @@ class GenericMeaning:
 
     def explain_rewind(self) -> Consequence:
         """Describe a rewind: a source sends again what it reprocesses."""
-        return Consequence(Harm.DUPLICATES, "what it reads again will be in its topics twice")
+        return Consequence(Harm.DUPLICATES, "the rows are duplicated in its topics")
 
     def explain_skip(self) -> Consequence:
         """Describe a skip: a source does not send what it skips."""
-        return Consequence(Harm.LOSS, "what is skipped never reaches its topics")
+        return Consequence(Harm.LOSS, "the rows never reach its topics")
 
     def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
         """Return an unknown distance."""
         del partition, start, end
         return Distance(
-            Unit.RECORDS, None, Certainty.UNKNOWN, reason="seamark does not know what the offsets of this connector say"
+            Unit.RECORDS, None, Certainty.UNKNOWN, reason="seamark doesn't know the offset semantics of this connector"
         )
 
     def _find_shape(self, partition: OffsetMap) -> DocumentedShape | None:
@@ -222,9 +246,9 @@ def check_primitives(notes: Notes, fields: OffsetMap) -> None:
     """Add an error for what Connect rejects: it accepts texts, 64-bit numbers, true, false and null."""
     for key, value in fields.items():
         if not isinstance(value, str | int | float | bool | None):
-            notes.error(f"{key} holds a list or a map", "Connect takes only texts, numbers, true, false and null")
+            notes.error(f"{key} is a list or a map", "Connect accepts only strings, numbers, true, false and null")
         elif isinstance(value, int) and not isinstance(value, bool) and not LOWEST <= value <= HIGHEST:
-            notes.error(f"{key} is beyond 64 bits", "Connect would read another number without a word")
+            notes.error(f"{key} is beyond 64 bits", "Connect would silently read another number")
 
 
 class OffsetSemantics(Protocol):

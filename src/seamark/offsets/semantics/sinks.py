@@ -24,7 +24,7 @@ from seamark.offsets.semantics.fields import (
 from seamark.offsets.semantics.semantics import Consequence, Harm
 
 _EXAMPLE = '{"kafka_topic": "t", "kafka_partition": 0}'
-BOUND = "each offset is one record at most: compaction leaves gaps, and so do transactions"
+BOUND = "each offset is at most one record: compaction and transactions leave gaps"
 
 
 class SinkMeaning:
@@ -49,9 +49,11 @@ class SinkMeaning:
             return notes.result()
         topic = read_text(partition, TOPIC)
         if not topic:
-            notes.error(f"{TOPIC} must be a text", "write the name of a topic")
+            notes.error(f"{TOPIC} must be a string", "write the name of a topic")
         elif is_set(self.config, "topics") and topic not in split_list(self.config["topics"]):
-            notes.warn(f"the connector does not read {topic} any more", "the position stays in the group unused")
+            notes.warn(
+                f"the connector does not read {topic} any more", "the committed offset stays in the group, unused"
+            )
         _check_number(notes, PARTITION, partition.get(PARTITION))
         if offset is not None:
             notes.check_known(offset, {OFFSET})
@@ -82,13 +84,13 @@ class SinkMeaning:
         """Describe a rewind: unknown, as sinks may write duplicates, overwrite, or store their own offsets."""
         return Consequence(
             Harm.UNKNOWN,
-            "the records are delivered again; what its target then holds depends on the connector, "
-            "and some sinks keep positions of their own that win",
+            "the records are delivered again; the effect on the target depends on the connector, "
+            "and some sinks store their own offsets, which take precedence",
         )
 
     def explain_skip(self) -> Consequence:
         """Describe a skip: the records in between are not delivered."""
-        return Consequence(Harm.LOSS, "the records between are never delivered, deletes neither")
+        return Consequence(Harm.LOSS, "the skipped records are never delivered, including deletes")
 
     def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
         """Return the range of the log."""
@@ -121,9 +123,9 @@ def find_spot(partition: OffsetMap) -> TopicPartition | None:
 def _check_number(notes: Notes, key: str, value: object) -> None:
     number = read_number({key: value}, key) if isinstance(value, str | int) else None
     if number is None:
-        notes.error(f"{key} must be a whole number", "write a JSON integer")
+        notes.error(f"{key} must be an integer", "write a JSON integer")
     elif number < 0:
-        notes.error(f"{key} is below zero", "Connect answers 500 to it")
+        notes.error(f"{key} is negative", "Connect answers 500 to it")
 
 
 _AIVEN_S3 = "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector"
@@ -162,11 +164,12 @@ class S3SinkMeaning(SinkMeaning):
         source = (self.config.get("file.name.timestamp.source") or self.config.get("timestamp.source") or "").lower()
         if used & _CLOCK_VARIABLES and source != "event":
             return Consequence(
-                Harm.DUPLICATES, "object names hold the time of writing: the records are written again as new objects"
+                Harm.DUPLICATES,
+                "object names contain the time of writing: the records are written again as new objects",
             )
         return Consequence(
             Harm.DUPLICATES,
-            "an object that starts at the same record is overwritten, and may then hold more or fewer records; "
+            "an object that starts at the same record is overwritten, and may then have more or fewer records; "
             "the others stay, so that records may be in two objects",
         )
 
@@ -176,10 +179,10 @@ class S3SinkMeaning(SinkMeaning):
             if (self.config.get("enable.conditional.writes") or "true").strip().lower() == "true":
                 return Consequence(
                     Harm.NOTHING,
-                    "objects that are there already are not written again: the sink skips forward past them",
+                    "existing objects are not written again: the sink skips forward past them",
                 )
             return Consequence(
-                Harm.DUPLICATES, "objects are cut by the clock: the records are written again into overlapping objects"
+                Harm.DUPLICATES, "objects are rotated by time: the records are written again into overlapping objects"
             )
         return Consequence(
             Harm.OVERWRITES,
@@ -206,26 +209,27 @@ class JdbcSinkMeaning(SinkMeaning):
         if mode in {"upsert", "update"}:
             return Consequence(
                 Harm.OVERWRITES,
-                f"insert.mode {mode}: rows are overwritten, none is there twice; older values stand in place of newer "
-                "ones until the sink has caught up",
+                f"insert.mode {mode}: rows are overwritten and not duplicated; older values replace newer ones "
+                "until the "
+                "sink has caught up",
             )
         if mode not in {"insert", "multi"}:
-            return Consequence(Harm.UNKNOWN, f"insert.mode {mode} is not known to seamark")
+            return Consequence(Harm.UNKNOWN, f"unknown insert.mode {mode}")
         if key == "none":
             return Consequence(
                 Harm.DUPLICATES,
-                f"insert.mode {mode} without a primary key of its own: each record becomes a second row, "
-                "or the task fails where the table has a unique key",
+                f"insert.mode {mode} without a primary key: each record becomes a duplicate row, "
+                "or the task fails if the table has a unique key",
             )
         return Consequence(
-            Harm.FAILURE, f"insert.mode {mode} with pk.mode {key}: the rows are there already, and the task fails"
+            Harm.FAILURE, f"insert.mode {mode} with pk.mode {key}: the rows already exist, and the task fails"
         )
 
     def explain_skip(self) -> Consequence:
         """Describe a skip: rows are missing."""
         deletes = (self.config.get("delete.enabled") or "").strip().lower() == "true"
         more = ", and rows that should be deleted stay" if deletes else ""
-        return Consequence(Harm.LOSS, f"the rows of the records between are missing or stay as they were{more}")
+        return Consequence(Harm.LOSS, f"the rows of the skipped records are missing or not updated{more}")
 
 
 class FileSinkMeaning(SinkMeaning):
@@ -241,7 +245,7 @@ class FileSinkMeaning(SinkMeaning):
 
     def explain_rewind(self) -> Consequence:
         """Describe a rewind: lines are appended again."""
-        return Consequence(Harm.DUPLICATES, "the lines are appended to the file once more")
+        return Consequence(Harm.DUPLICATES, "the lines are appended to the file again")
 
 
 def parse_spots(name: str) -> Chosen:
@@ -250,7 +254,7 @@ def parse_spots(name: str) -> Chosen:
         return parse_topic(name)
     spot = find_spot(parse_map(name))
     if spot is None:
-        raise UsageError(f"{name} names no partition", hint=f'{{"{TOPIC}": "t", "{PARTITION}": 0}}')
+        raise UsageError(f"{name} is not a partition", hint=f'write {{"{TOPIC}": "t", "{PARTITION}": 0}}')
     return Chosen(spot[0], (spot[1],))
 
 
@@ -261,7 +265,7 @@ def find_commits(owner: str, offsets: Sequence[Offset]) -> dict[TopicPartition, 
         spot = find_spot(one.partition)
         number = None if one.offset is None else read_number(one.offset, OFFSET)
         if spot is None or (one.offset is not None and number is None):
-            raise RefusedError(f"the offsets of {owner} are no positions in topics; nothing was changed")
+            raise RefusedError(f"the offsets of {owner} are not offsets of topic partitions; no changes were made")
         found[spot] = number
     return found
 

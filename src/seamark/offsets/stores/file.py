@@ -41,8 +41,8 @@ class FileStore:
             written = datetime.fromtimestamp(self._path.stat().st_mtime, tz=UTC)
         except FileNotFoundError:
             raise NotFoundError(
-                f"there is no file {self._path}",
-                cause="a worker that has not flushed yet has written none; it begins without offsets",
+                f"file {self._path} does not exist",
+                cause="a worker that has not flushed yet has not written it; it starts without offsets",
                 hint="check offset.storage.file.filename of the worker's properties",
                 context={"file": str(self._path)},
             ) from None
@@ -50,7 +50,7 @@ class FileStore:
             raise SeamarkError(
                 f"{self._path} can't be read",
                 cause=failure.strerror or type(failure).__name__,
-                hint="look whether you may read it",
+                hint="check your permissions on it",
                 context={"file": str(self._path)},
             ) from None
         return read_java_map(data, name=str(self._path)), int(written.timestamp() * 1000)
@@ -108,8 +108,8 @@ class FileSwap:
             make_sure()
             if build_digest(self._read()) != expected:
                 raise RefusedError(
-                    f"{self._path} was written meanwhile; nothing was changed",
-                    hint="find out who writes it; then repeat the command",
+                    f"{self._path} was written meanwhile; no changes were made",
+                    hint="find and stop the other writer; then run the command again",
                 )
             with self._errors():
                 self._put(content)
@@ -117,7 +117,7 @@ class FileSwap:
                 _sync(self._path.parent)
             except OSError as error:
                 raise UnknownOutcomeError(
-                    f"{self._path} is replaced, but its disk did not confirm it",
+                    f"{self._path} was replaced, but the disk did not confirm it",
                     cause=error.strerror or type(error).__name__,
                 ) from None
 
@@ -152,7 +152,7 @@ class FileSwap:
                 os.fchown(fd, wanted.st_uid, wanted.st_gid)
             except PermissionError:
                 raise RefusedError(
-                    f"{self._path} belongs to user {wanted.st_uid}, group {wanted.st_gid}; nothing was changed",
+                    f"{self._path} belongs to user {wanted.st_uid}, group {wanted.st_gid}; no changes were made",
                     cause="the new file would belong to you, and its worker could not write it",
                     hint="run the command as that user",
                 ) from None
@@ -168,7 +168,7 @@ class FileSwap:
             raise SeamarkError(
                 f"{self._path} can't be read",
                 cause=failure.strerror or type(failure).__name__,
-                hint="look whether you may read it",
+                hint="check your permissions on it",
             ) from None
 
     @contextmanager
@@ -177,9 +177,9 @@ class FileSwap:
             yield
         except OSError as error:
             raise SeamarkError(
-                f"{self._path} can't be written; nothing was changed",
+                f"{self._path} can't be written; no changes were made",
                 cause=error.strerror or type(error).__name__,
-                hint="look whether you may write in its folder, and whether the disk is full",
+                hint="check your permissions on its folder, and whether the disk is full",
             ) from None
 
     @contextmanager
@@ -204,13 +204,13 @@ class FileSwap:
             fcntl.flock(fd, how | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UnsettledError(
-                f"somebody changes {self._path} just now", hint="another seamark; try again in a moment"
+                f"another seamark process is changing {self._path}", hint="run the command again later"
             ) from None
         except OSError as error:
             raise RefusedError(
-                f"the folder of {self._path} can't be locked; nothing was changed",
+                f"the folder of {self._path} can't be locked; no changes were made",
                 cause=error.strerror or type(error).__name__,
-                hint="its file system knows no locks: copy the file elsewhere, change it there, and copy it back",
+                hint="copy the file to a file system that supports locks, change it there, and copy it back",
             ) from None
 
 

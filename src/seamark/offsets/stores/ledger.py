@@ -77,17 +77,17 @@ def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> Led
     if silent:
         # A store that does not respond may have the ledger: reporting "not found" would be a guess.
         raise UnreachableError(
-            f"it can't be told where {owner} stands",
+            f"can't read the offsets of {owner}",
             cause="; ".join(silent),
-            hint="its ledger may be there",
+            hint="run the command again when these stores respond, because one of them may contain its ledger",
             context={"owner": owner},
         )
     if may_begin and len(stores) == 1 and (begun := stores[0].store.begin(owner)) is not None:
         return begun
     raise NotFoundError(
-        f"no ledger knows {owner}",
-        cause=f"the context's stores were asked: {', '.join(named.name for named in stores)}",
-        hint="seamark land run begins it; its database or lake must be one of the context's",
+        f"no ledger has offsets of {owner}",
+        cause=f"stores of the context: {', '.join(named.name for named in stores)}",
+        hint="start it with seamark pipelines run, or add its database or lake to the context",
         context={"owner": owner},
     )
 
@@ -99,9 +99,9 @@ def _choose(holders: Sequence[tuple[NamedStore, LedgerPort]], owner: str) -> Led
         holders = [(named, found) for named, found in holders if found.read()] or holders
     if len(holders) > 1 and len({(named.place, named.store.read_identity()) for named, _ in holders}) > 1:
         raise RefusedError(
-            f"{owner} has offsets in several places: {', '.join(named.name for named, _ in holders)}",
-            cause="its pipeline was led from one to the other, and the former offsets are still there",
-            hint="leave the former store out of the context, or delete its entries there",
+            f"{owner} has offsets in several stores: {', '.join(named.name for named, _ in holders)}",
+            cause="its pipeline was moved to another store, and the previous offsets still exist",
+            hint="remove the previous store from the context, or delete its ledger entries there",
             context={"owner": owner},
         )
     return holders[0][1]

@@ -91,16 +91,17 @@ def build_override_config(
             raise UnsupportedError(
                 f"the offsets of {name} are in another Kafka cluster, which seamark can't reach",
                 cause=f"{prefix}{key} is a reference that only the workers can resolve",
-                hint="make a context for that cluster, with this topic as offsets_topic",
+                hint="create a context for that Kafka cluster, with this topic as offsets_topic",
             )
     ours = context.kafka.client_config()
     protocol = overrides.get("security.protocol", ours.get("security.protocol", "PLAINTEXT")).upper()
     if protocol.startswith("SASL_") and not any(key.startswith("sasl.") for key in overrides):
         raise UnsupportedError(
             f"the offsets of {name} are in another Kafka cluster, which seamark can't reach",
-            cause=f"its config names {overrides[_BOOTSTRAP]} and no login; the context's is not sent to servers "
-            "that a connector's config names",
-            hint="make a context for that cluster, with this topic as offsets_topic",
+            cause=f"its config has {overrides[_BOOTSTRAP]} and no credentials; those of the context are not sent to "
+            "servers "
+            "from a connector's config",
+            hint="create a context for that Kafka cluster, with this topic as offsets_topic",
         )
     from seamark.context.java_client import build_client_config, check_kafka_transport  # noqa: PLC0415
 
@@ -228,7 +229,7 @@ class OwnerStores:
         except NotFoundError as missing:
             if self.second is None and not isinstance(self.first, FileStore):
                 raise
-            return StoreReading(self.first.name), (f"{self.first.name} is not there yet: {missing.message}",)
+            return StoreReading(self.first.name), (f"{self.first.name} does not exist yet: {missing.message}",)
 
 
 class OffsetStores:

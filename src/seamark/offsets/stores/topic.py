@@ -166,36 +166,39 @@ def _find_oddities(key: OffsetKey, group: list[StoredRecord], *, home: Home) -> 
             belongs = home(found.key)
             if belongs is not None and belongs != found.partition:
                 yield _build(
-                    OffsetAnomaly.STRAY,
+                    OffsetAnomaly.MISPLACED,
                     key,
-                    f"lies on partition {found.partition} and belongs on {belongs}, where workers write: after a "
-                    "restart nobody can say which one counts",
+                    f"is on partition {found.partition} instead of {belongs}, where workers write: after a restart "
+                    "it is "
+                    "undefined which record they use",
                     found,
                 )
         if found.value_verdict not in (ValueVerdict.GOOD, ValueVerdict.TOMBSTONE):
             yield _build(
-                OffsetAnomaly.BAD_VALUE, key, f"its value is {found.value_verdict}: a task gets nothing from it", found
+                OffsetAnomaly.BAD_VALUE, key, f"its value is {found.value_verdict}: a task gets no offset", found
             )
         if found.oddities:
             words = ", ".join(found.oddities)
-            yield _build(OffsetAnomaly.ODD_BYTES, key, f"its bytes are read otherwise than written: {words}", found)
+            yield _build(OffsetAnomaly.MALFORMED, key, f"a worker reads it differently than written: {words}", found)
         if found.key not in known:
-            yield _build(OffsetAnomaly.NEVER_READ, key, "no task spells its key so: it is never read", found)
+            yield _build(
+                OffsetAnomaly.UNREADABLE_KEY, key, "no task uses this key encoding: the record is never read", found
+            )
 
 
 def _compare(key: OffsetKey, group: list[StoredRecord], known: set[bytes | None]) -> Iterable[OffsetFinding]:
     variants = {found.key for found in group}
     if len(variants) > 1:
         if len(known) == 1:
-            which = "only one of them is a spelling that Connect writes, and counts"
+            which = "Connect writes only one of them, and the task uses that one"
         elif known:
-            which = f"{len(known)} of them may be a task's; which one, only its plugin knows"
+            which = f"a task may use {len(known)} of them; which one depends on its plugin"
         else:
-            which = "none of them is a spelling that Connect writes: no task finds any"
+            which = "Connect writes none of them: no task finds any"
         asked = sorted(raw for raw in variants if raw is not None and decode_key(raw).is_rest_spelling)
         rest = f"; REST looks for {asked[0].decode(errors='backslashreplace')}" if asked else ""
-        text = f"stands there under {len(variants)} spellings: {which}{rest}"
-        yield _build(OffsetAnomaly.VARIANTS, key, text, *group)
+        text = f"has {len(variants)} key encodings: {which}{rest}"
+        yield _build(OffsetAnomaly.DUPLICATE_ENCODING, key, text, *group)
     dead = [found for found in group if found.is_tombstone]
     live = [found for found in group if not found.is_tombstone]
     for tombstone in dead if live else ():
@@ -203,10 +206,14 @@ def _compare(key: OffsetKey, group: list[StoredRecord], known: set[bytes | None]
         if same:
             places = " and ".join(map(str, sorted({one.partition for one in same if one.partition is not None})))
             text = f"a tombstone on partition {tombstone.partition} may hide the offset on {places}"
-            yield _build(OffsetAnomaly.MASKED, key, f"{text} from tasks and from REST", tombstone, *same)
+            yield _build(OffsetAnomaly.HIDDEN_BY_TOMBSTONE, key, f"{text} from tasks and from REST", tombstone, *same)
         else:
             yield _build(
-                OffsetAnomaly.MASKED, key, "a tombstone under another spelling hides it from REST", tombstone, *live
+                OffsetAnomaly.HIDDEN_BY_TOMBSTONE,
+                key,
+                "a tombstone with another key encoding hides it from REST",
+                tombstone,
+                *live,
             )
 
 
@@ -216,9 +223,9 @@ def _build(anomaly: OffsetAnomaly, key: OffsetKey, message: str, *evidence: Stor
 
 def _build_bad_key(decoded: DecodedKey, evidence: StoredRecord) -> OffsetFinding:
     detail = f" ({decoded.detail})" if decoded.detail else ""
-    loud = "passes over it in silence" if decoded.verdict is KeyVerdict.NO_PARTITION else "passes over it"
+    loud = "silently ignores it" if decoded.verdict is KeyVerdict.NO_PARTITION else "ignores it"
     if decoded.verdict is KeyVerdict.NESTED:
-        loud = "lists it and never answers it"
+        loud = "lists it without an offset"
     message = f"its key is {decoded.verdict}{detail}: a worker {loud}"
     return OffsetFinding(OffsetAnomaly.BAD_KEY, decoded.connector or "", message, None, (evidence,))
 
@@ -387,7 +394,7 @@ class TopicStore:
 
     def _build_held_back(self, partition: int, reached: int, end: int) -> OffsetFinding:
         message = (
-            f"{self._scan.topic}-{partition}: a transaction that nobody ended hides offsets {reached} to {end - 1}; "
+            f"{self._scan.topic}-{partition}: an open transaction hides offsets {reached} to {end - 1}; "
             "tasks and REST wait for its end, too"
         )
         return OffsetFinding(OffsetAnomaly.OPEN_TRANSACTION, "", message)

@@ -56,7 +56,7 @@ class Disruption(StrEnum):
     """What happens to a connector while its offsets are written, as a plan displays it."""
 
     STOPPED = "stays stopped"
-    STOPS = "stops, moves, goes on"
+    STOPS = "stops, moves, resumes"
 
 
 def find_written(step: WriteOffsets) -> tuple[Offset, ...]:
@@ -115,7 +115,7 @@ def _build_consequences(meaning: OffsetSemantics, previews: Sequence[Preview]) -
     orders = {found.order for found in previews if found.counted.figure != 0}
     lines = []
     if orders & {Order.BEFORE, Order.UNKNOWN}:
-        lines.append(f"read again: {meaning.explain_rewind().words}")
+        lines.append(f"reprocessed: {meaning.explain_rewind().words}")
     if orders & {Order.AFTER, Order.UNKNOWN}:
         lines.append(f"skipped: {meaning.explain_skip().words}")
     return lines
@@ -123,7 +123,7 @@ def _build_consequences(meaning: OffsetSemantics, previews: Sequence[Preview]) -
 
 _FLUSH = "offset.flush.interval.ms"
 # Connect's own default. The check must not take a minute with it: after 15 s it reports that nothing can be stored yet,
-# and `--wait` extends it.
+# and `--progress-timeout` extends it.
 _DEFAULT_FLUSH_SECONDS = 60.0
 _MOST_SECONDS = 15.0
 # A rebalance takes place between the resume and the first poll of a new task.
@@ -451,16 +451,16 @@ def choose_route(
     """
     if ambiguities := [found.ambiguity for found in held if found.ambiguity]:
         raise RefusedError(
-            f"nobody can tell which record holds the offsets of {connector.owner}; nothing was changed",
+            f"can't determine which record the tasks of {connector.owner} use; no changes were made",
             cause="; ".join(ambiguities),
-            hint=f"seamark offsets show {connector.owner} shows all of them",
+            hint=f"list them with seamark offsets show {connector.owner}; repair them with seamark offsets repair",
         )
     cluster, name, wanted = connector.cluster, connector.name, tuple(offsets)
     if connector.type is ConnectorType.SINK:
         return ChosenWrite(WriteOffsets(cluster, name, wanted, WriteRoute.REST if has_rest else WriteRoute.GROUP))
     # REST overwrites the existing records, or there is none: a key without a record has no other encoding.
     if has_rest and all(
-        not found.is_stray and all(decode_key(one.key).is_rest_spelling for one in find_read_records(found))
+        not found.is_misplaced and all(decode_key(one.key).is_rest_spelling for one in find_read_records(found))
         for found in held
     ):
         return ChosenWrite(WriteOffsets(cluster, name, wanted))

@@ -48,9 +48,9 @@ def require_run_state(connector: Connector, world: Environment) -> str:
         state = plan_patiently(read, world.clock)
     if state is None:
         raise RefusedError(
-            f"nobody can tell whether {connector.owner} is meant to run; nothing was changed",
-            cause="Connect has no status of it",
-            hint=f"wait until its cluster has settled: seamark connectors show {connector.owner}",
+            f"can't determine whether {connector.owner} should be running; no changes were made",
+            cause="Connect has no status for it",
+            hint=f"wait until Connect reports its status: seamark connectors show {connector.owner}",
         )
     return state
 
@@ -109,8 +109,8 @@ class CheckStopped(ConnectorSubject, CheckStep):
 
     def describe(self) -> str:
         if self.kept is not None:
-            return f"make sure that no worker runs {self.subject}"
-        return f"make sure that {self.subject} has stopped"
+            return f"verify that no worker runs {self.subject}"
+        return f"verify that {self.subject} is stopped"
 
     def perform(self, world: Environment, intent: Intent) -> None:
         del intent
@@ -156,7 +156,7 @@ class CheckStopped(ConnectorSubject, CheckStep):
             group = port.read_members()
             if group is not None and not group.is_quiet:
                 raise RefusedError(
-                    f"somebody is still in the group {group.name}",
+                    f"group {group.name} still has members",
                     cause=f"it is {group.state} with {count_members(group.members)}",
                 )
         except SeamarkError as error:
@@ -183,7 +183,7 @@ class CheckStopped(ConnectorSubject, CheckStep):
             "offsets",
             cause="the worker is not in the worker group, does not answer, or is unknown to the context; a worker that "
             "hangs has not received the stop, and writes offsets when it continues",
-            hint="make sure that the worker's process has ended, then repeat the command with --accept-zombie",
+            hint="check that the worker's process has ended, then run the command again with --assume-worker-down",
         )
 
 
@@ -217,9 +217,10 @@ class VerifyOffsets(CheckStep):
         found, wanted = self.written.read_image(world), self.written.build_after()
         if found != wanted:
             raise RefusedError(
-                f"the offsets of {self.subject} are not what was written: somebody else writes them",
+                f"the offsets of {self.subject} are not as written: another process writes them",
                 cause=_describe_difference(found, wanted),
-                hint=f"find out who; then: seamark offsets show {self.written.cluster}/{self.written.name}",
+                hint="find and stop the other writer; then check seamark offsets show "
+                f"{self.written.cluster}/{self.written.name}",
             )
         refuse_other_config(world, self.written.cluster, self.written.name, self.config)
 
@@ -232,10 +233,10 @@ class VerifyOffsets(CheckStep):
         if read_config(world, cluster, name) is None and read_status(world, cluster, name) is None:
             return
         raise RefusedError(
-            f"{self.subject} was created by somebody else while its offsets were written",
-            cause="its tasks may hold the position from before, and store it over the one that was written",
-            hint=f"let whoever creates it rest, see where it stands (seamark offsets show {cluster}/{name}), then "
-            "seamark journal undo, or move it again",
+            f"another process created {self.subject} while its offsets were written",
+            cause="its tasks may have read the previous offsets, and may overwrite the new ones",
+            hint=f"stop that process, check seamark offsets show {cluster}/{name}, then run seamark journal undo, or "
+            "move the offsets again",
         )
 
 
@@ -253,29 +254,31 @@ def refuse_other_config(world: Environment, cluster: str, name: str, pin: str) -
             return
         world.clock.sleep(pause)
     raise RefusedError(
-        f"the config of connector/{cluster}/{name} is not the one that the plan was made for: somebody else changed it",
-        cause="with another config its tasks may look for other offsets, or elsewhere",
-        hint=f"look at it, then plan anew: seamark connectors show {cluster}/{name}",
+        f"the config of connector/{cluster}/{name} was changed by another process since the plan",
+        cause="with another config its tasks may read other offsets",
+        hint=f"check it with seamark connectors show {cluster}/{name}, then create a new plan",
     )
 
 
 def _refuse_holders(holders: Sequence[str], subject: str) -> None:
     if holders:
-        raise RefusedError(f"{', '.join(holders)} still has {subject} in hand", cause="its tasks have not ended yet")
+        raise RefusedError(
+            f"worker {', '.join(holders)} still runs tasks of {subject}", cause="its tasks have not ended yet"
+        )
 
 
 def _build_late(subject: str, trouble: SeamarkError | None) -> SeamarkError:
     return DeadlineError(
         f"{subject} did not stop within {_DEADLINE_SECONDS:g} s",
-        cause=f"{trouble.message}: {trouble.cause}" if trouble else "it has not stood still for long enough",
-        hint="its run state is restored; see what keeps its tasks: seamark connectors show",
+        cause=f"{trouble.message}: {trouble.cause}" if trouble else "it was not stopped for long enough",
+        hint="check its tasks with seamark connectors show; its state is restored",
     )
 
 
 def _describe_difference(found: Any, wanted: Any) -> str:
     old, new = found["offsets"], wanted["offsets"]
     wrong = [place for place in new if old.get(place) != new[place]]
-    return "; ".join(f"{place} holds {old.get(place)}, not {new[place]}" for place in wrong[:5])
+    return "; ".join(f"{place} is {old.get(place)}, not {new[place]}" for place in wrong[:5])
 
 
 # A check reads the offsets topic, so it is not repeated more often.
@@ -289,9 +292,9 @@ _CLOCK_SHARE = 0.8
 class CheckProgress(ConnectorSubject, CheckStep):
     """Waits for the first offset stored after a move, which must be after the one that was written.
 
-    An earlier offset was written by another process: a zombie task, or another operator. So was one at `former` or
-    beyond that was stored sooner than a new task stores anything: tasks do so every `flush_seconds`, for the first time
-    when that time has passed. `flush_seconds` None means that this is unknown. If nothing is stored within
+    An earlier offset was written by another process: a zombie task, or another operator. So was one at the previous
+    offset or beyond that was stored sooner than a new task stores anything: tasks do so every `flush_seconds`, for the
+    first time when that time has passed. `flush_seconds` None means that this is unknown. If nothing is stored within
     `wait_seconds`, the step does not fail: there may be nothing to read. With `carried` the offsets were copied as they
     were after the stop, and `offsets` are those of the plan: the connector may have progressed from them meanwhile.
     """
@@ -309,7 +312,7 @@ class CheckProgress(ConnectorSubject, CheckStep):
         return self.wait_seconds
 
     def describe(self) -> str:
-        return f"look where {self.subject} goes on"
+        return f"wait for the first new offset of {self.subject}"
 
     def perform(self, world: Environment, intent: Intent) -> str:
         del intent
@@ -367,16 +370,16 @@ class CheckProgress(ConnectorSubject, CheckStep):
                 continue
             ours, first = new[name][0], new[name][1]
             if is_orphan:
-                raise self._build_refusal(name, first.offset, "no task of it ran yet when that was stored")
+                raise self._build_refusal(name, first.offset, "it was stored before a task was running")
             if port.compare(first.offset, wanted.offset) is Order.BEFORE:
-                raise self._build_refusal(name, first.offset, f"that lies before {_spell(wanted.offset)}")
+                raise self._build_refusal(name, first.offset, f"it is lower than {_spell(wanted.offset)}")
             held = former.get(name)
             if held is None or port.compare(wanted.offset, held.offset) is not Order.BEFORE:
                 continue
             is_there = port.compare(first.offset, held.offset) in (Order.EQUAL, Order.AFTER)
             if is_there and self._is_early(ours, first):
-                early = f"and was stored sooner than a new task does it, which is after {self.flush_seconds:g} s"
-                raise self._build_refusal(name, first.offset, f"that is where it stood before the move, {early}")
+                early = f"and was stored sooner than a new task stores offsets ({self.flush_seconds:g} s)"
+                raise self._build_refusal(name, first.offset, f"it is the offset from before the move, {early}")
 
     def _is_early(self, ours: OffsetWrite, first: OffsetWrite) -> bool:
         if self.flush_seconds is None or ours.at_ms is None or first.at_ms is None:
@@ -386,10 +389,11 @@ class CheckProgress(ConnectorSubject, CheckStep):
     def _build_refusal(self, partition: str, offset: OffsetMap | None, why: str) -> SeamarkError:
         owner = f"{self.cluster}/{self.name}"
         return RefusedError(
-            f"{self.subject} does not go on from where it was put: somebody else wrote its offsets",
-            cause=f"{partition} holds {_spell(offset)}: {why}",
-            hint="a task that should be dead may write, or Connect ended a new one early: stop it (seamark connectors "
-            f"stop {owner}, seamark workers list), look (seamark offsets history {owner}), then move it again",
+            f"{self.subject} does not resume from the new offsets: another process wrote its offsets",
+            cause=f"{partition} is at {_spell(offset)}: {why}",
+            hint=f"stop it (seamark connectors stop {owner}), because a zombie task may write; check seamark "
+            "workers list "
+            f"and seamark offsets history {owner}, then move the offsets again",
         )
 
     def _may_run(self, world: Environment) -> bool:
@@ -411,15 +415,15 @@ class CheckProgress(ConnectorSubject, CheckStep):
     def _tell_nothing(self, world: Environment, trouble: SeamarkError | None) -> str:
         """Return why nothing was stored; a task that failed again is the most likely reason."""
         if trouble is not None:
-            return f"nobody can tell: {trouble.message}"
+            return f"unknown: {trouble.message}"
         try:
             status = read_status(world, self.cluster, self.name)
         except SeamarkError:
             status = None
         if status is not None and (failure := describe_failure(status)):
-            return f"no new position: {failure}"
-        often = "" if self.flush_seconds is None else f", which is done every {self.flush_seconds:g} s"
-        return f"no new position within {self.wait_seconds:g} s: nothing to read, or not yet flushed{often}"
+            return f"no new offset: {failure}"
+        often = "" if self.flush_seconds is None else f" (every {self.flush_seconds:g} s)"
+        return f"no new offset within {self.wait_seconds:g} s: no new data, or not flushed yet{often}"
 
 
 def _find_since(writes: Sequence[OffsetWrite], wanted: OffsetMap | None) -> tuple[OffsetWrite, ...]:

@@ -97,7 +97,7 @@ def plan_write(
 def _refuse_twice(offsets: Sequence[Offset]) -> None:
     names = [spell_identity(found.partition) for found in offsets]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UsageError(f"a partition is named twice: {', '.join(twice)}")
+        raise UsageError(f"duplicate partition: {', '.join(twice)}")
 
 
 def refuse_wrong(connector: Connector, meaning: OffsetSemantics, offsets: Sequence[Offset]) -> None:
@@ -110,9 +110,9 @@ def refuse_wrong(connector: Connector, meaning: OffsetSemantics, offsets: Sequen
     ]
     if wrong:
         raise RefusedError(
-            f"these are no offsets for {connector.owner}; nothing was changed",
+            f"invalid offsets for {connector.owner}; no changes were made",
             cause="; ".join(wrong),
-            hint=f"seamark offsets show {connector.owner} shows what its offsets look like",
+            hint=f"compare with the stored offsets: seamark offsets show {connector.owner}",
         )
 
 
@@ -167,6 +167,6 @@ def clamp_offsets(kafka: BrokerPort, offsets: Sequence[Offset]) -> tuple[tuple[O
         inside = min(max(number, bounds[spot].earliest), bounds[spot].latest)
         if inside != number:
             log = f"{bounds[spot].earliest} to {bounds[spot].latest}"
-            notes.append(f"{spot[0]}-{spot[1]}: {number} is outside of the log ({log}): {inside} is taken")
+            notes.append(f"{spot[0]}-{spot[1]}: {number} is outside of the log ({log}): {inside} is used instead")
         clamped.append(Offset(found.partition, {OFFSET: inside}))
     return tuple(clamped), notes

@@ -63,7 +63,7 @@ class CheckUnused(CheckStep):
         return name_left(self.clusters, self.owners)
 
     def describe(self) -> str:
-        return f"make sure that no worker of {' and '.join(self.clusters)} uses {self.subject}"
+        return f"verify that no worker of {' and '.join(self.clusters)} uses {self.subject}"
 
     def perform(self, world: Environment, intent: Intent) -> None:
         del intent
@@ -83,7 +83,7 @@ class CheckUnused(CheckStep):
 def name_left(clusters: Sequence[str], owners: Sequence[str]) -> str:
     """Return the subject for orphaned offsets. Each step has its own owners."""
     if not clusters or not owners:
-        raise RefusedError("records without a connector that they belong to", hint="create a new plan")
+        raise RefusedError("records without a connector", hint="create a new plan")
     others = f" and {len(owners) - 1} more" if len(owners) > 1 else ""
     return f"offsets/{clusters[0]}/{owners[0]}{others}"
 
@@ -111,15 +111,15 @@ def refuse_used(world: Environment, clusters: Sequence[str], owners: Sequence[st
         there = find_users(world, clusters, owners, may_be_down=may_be_down)
     except SeamarkError as error:
         raise RefusedError(
-            f"nobody can tell whether a worker of {' or '.join(clusters)} uses these offsets; nothing was changed",
+            f"can't determine whether a worker of {' or '.join(clusters)} uses these offsets; no changes were made",
             cause=f"{error.message}: {error.cause}" if error.cause else error.message,
             hint="make the workers' REST API reachable from here" + (", or stop all workers" if may_be_down else ""),
         ) from error
     if there:
         raise RefusedError(
-            f"{', '.join(there[:10])} {'is' if len(there) == 1 else 'are'} there by now; nothing was changed",
-            cause="a worker is up, and somebody created it meanwhile",
-            hint="look at it: seamark offsets move and forget change the offsets of connectors that are there",
+            f"{', '.join(there[:10])} {'was' if len(there) == 1 else 'were'} created meanwhile; no changes were made",
+            cause="a worker is running, and another process created it",
+            hint="use seamark offsets move or seamark offsets reset for connectors that exist",
         )
 
 
@@ -153,7 +153,7 @@ class WriteRecords(Step):
         gone = sum(record.value is None for record in self.records)
         words = [f"write {_count(left)}"] if (left := len(self.records) - gone) else []
         if gone:
-            words.append(f"take {_count(gone)} away")
+            words.append(f"delete {_count(gone)}")
         return f"{' and '.join(words)} of {self.subject} in the topic"
 
     def intend(self, world: Environment) -> Intent:
@@ -324,7 +324,7 @@ class PurgeOffsets(WriteOffsetRecords):
             Effect(
                 ChangeKind.DELETE,
                 f"offsets/{self.cluster}/{owner}",
-                "a new connector of this name finds nothing there",
+                "a new connector of this name starts without offsets",
                 tuple(
                     FieldChange(spell_identity(found.partition), spell_offset(found.offset), None)
                     for found in seen.offsets.get(owner, ())

@@ -45,10 +45,11 @@ def check_denied(denied: Sequence[Right]) -> None:
         first = denied[0]
         operation = first.operation.title().replace("_", "")
         raise AuthorizationError(
-            f"Kafka does not allow what this change needs: {', '.join(right.words for right in denied)}; "
-            "nothing was changed",
-            cause="the brokers say which operations they allow to the principal of this context",
-            hint=f"kafka-acls.sh --add --allow-principal User:NAME --operation {operation} --{first.kind} {first.name}",
+            f"missing Kafka permissions for this change: {', '.join(right.words for right in denied)}; "
+            "no changes were made",
+            cause="the brokers do not allow these operations to the principal of this context",
+            hint=f"grant them: kafka-acls.sh --add --allow-principal User:NAME --operation {operation} "
+            f"--{first.kind} {first.name}",
             context={"missing": "; ".join(right.words for right in denied)},
         )
 
@@ -60,10 +61,10 @@ def build_rights_notes(
     try:
         denied = find_missing(rights, context=context, brokers=brokers)
     except SeamarkError as error:
-        return (f"nobody tells what Kafka allows you to do: {error.message}",)
+        return (f"your Kafka permissions are unknown: {error.message}",)
     if not denied:
         return ()
-    return (f"Kafka does not allow you {', '.join(right.words for right in denied)}: it would be refused",)
+    return (f"missing Kafka permissions: {', '.join(right.words for right in denied)}; the change would be rejected",)
 
 
 def find_missing(rights: Iterable[Right], *, context: Context, brokers: Callable[[], BrokerPort]) -> tuple[Right, ...]:
@@ -139,7 +140,7 @@ def _read_operations(reading: Reading[TopicStatus] | Reading[GroupStatus]) -> di
 
 
 def _build_unknown(error: SeamarkError) -> SeamarkError:
-    error.hint = error.hint or "nothing was changed; repeat it when the brokers answer"
+    error.hint = error.hint or "run the command again when the brokers respond; no changes were made"
     return error
 
 
@@ -184,15 +185,15 @@ class SharedGroups:
             raise self._build_refusal(sink, group, topics=topics, foreign=foreign, strange=strange)
         if self.failures and is_named:
             raise RefusedError(
-                f"nobody can tell who else is in group {group} of {sink.owner}; nothing was changed",
+                f"can't determine which other sinks use group {group} of {sink.owner}; no changes were made",
                 cause="; ".join(f"{name}: {error.message}" for name, error in self.failures.items()),
-                hint="repeat it when all clusters answer",
+                hint="run the command again when all Connect clusters respond",
             )
         if not others:
             return ()
         _refuse_running(sink, group, others)
         names = ", ".join(other.owner for other in others)
-        return (f"group {group} is also that of {names}: their offsets stay as they are",)
+        return (f"group {group} is shared with {names}: their offsets are not changed",)
 
     def _build_refusal(
         self,
@@ -208,11 +209,11 @@ class SharedGroups:
         ]
         said += [f"{sink.owner} does not read {topic}" for topic in strange]
         own = [topic for topic in topics if topic not in foreign and topic not in strange]
-        choose = f"name those that are its own: {' '.join(f'--partition {topic}' for topic in own)}; or " if own else ""
+        choose = f"pass only its own topics: {' '.join(f'--topic {topic}' for topic in own)}; or " if own else ""
         return RefusedError(
-            f"group {group} of {sink.owner} holds offsets that are not its own alone; nothing was changed",
+            f"group {group} of {sink.owner} also has offsets of other owners; no changes were made",
             cause=f"in this group {'; '.join(said)}",
-            hint=f"{choose}stop all of them and change the group itself: seamark offsets move|forget group/{group}",
+            hint=f"{choose}stop all of them and change the group itself: seamark offsets move|reset group/{group}",
         )
 
     def _find_group(self, sink: Connector) -> str:
@@ -234,8 +235,8 @@ def _refuse_running(sink: Connector, group: str, others: Sequence[Connector]) ->
     running = [other.owner for other in others if other.status is None or other.status.state is not State.STOPPED]
     if running:
         raise RefusedError(
-            f"{', '.join(running)} may be at work in group {group} of {sink.owner}; nothing was changed",
-            cause="Kafka changes offsets of a group only while nobody is in it",
+            f"{', '.join(running)} may be running in group {group} of {sink.owner}; no changes were made",
+            cause="Kafka changes the offsets of a group only while it has no members",
             hint=f"stop first: seamark connectors stop {' '.join(running)}",
         )
 

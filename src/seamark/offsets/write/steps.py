@@ -41,7 +41,7 @@ class CheckPreview(ConnectorSubject, GuardStep):
     tolerance: Tolerance = DEFAULT_TOLERANCE
 
     def describe(self) -> str:
-        return f"count again what the new offsets of {self.subject} mean"
+        return f"recount the effect of the new offsets of {self.subject}"
 
     def find_refusal(self, world: Environment) -> SeamarkError | None:
         """Count, and compare the counts with the plan."""
@@ -49,22 +49,24 @@ class CheckPreview(ConnectorSubject, GuardStep):
         if not trouble:
             return None
         return RefusedError(
-            f"the new offsets of {self.subject} mean something else than when the plan was made",
+            f"the effect of the new offsets of {self.subject} has changed since the plan",
             cause=trouble,
-            hint="its run state is restored; make the plan anew, or allow more: --tolerance N or N%",
+            hint="create a new plan, or allow more with --tolerance N or N%; the connector's state is restored",
         )
 
     def _find_trouble(self, found: Total) -> str:
         """Return what is beyond the tolerance; "" if nothing is."""
         for words, planned, now in (
-            ("read again", self.planned.again, found.again),
+            ("reprocessed", self.planned.again, found.again),
             ("skipped", self.planned.skipped, found.skipped),
         ):
             allowed = self.tolerance.allow(planned, self.planned.unit)
             if now > allowed:
-                return f"{now} {found.unit} would be {words}; the plan said {planned}, and up to {allowed} is allowed"
+                return f"{now} {found.unit} would be {words}; the plan has {planned}, and up to {allowed} is allowed"
         if found.unknown > self.planned.unknown:
-            return f"{found.unknown - self.planned.unknown} partitions that were counted for the plan can't be any more"
+            return (
+                f"{found.unknown - self.planned.unknown} partitions that were counted in the plan can't be counted now"
+            )
         return ""
 
 
@@ -73,7 +75,7 @@ class CheckPreview(ConnectorSubject, GuardStep):
 QUIET_SECONDS = 6.0
 _WAYS = {
     WriteRoute.REST: "through REST",
-    WriteRoute.TOPIC: "in its topic, to the byte",
+    WriteRoute.TOPIC: "in its topic",
     WriteRoute.GROUP: "in its consumer group",
 }
 
@@ -117,7 +119,7 @@ class WriteOffsets(ConnectorSubject, Step):
         if len(self.offsets) > gone:
             words.append(f"set {_count(len(self.offsets) - gone)}")
         if gone:
-            words.append(f"forget {_count(gone)}")
+            words.append(f"delete {_count(gone)}")
         return f"{' and '.join(words) or 'set no offset'} of {self.subject} {_WAYS[self.route]}"
 
     def intend(self, world: Environment) -> Intent:
@@ -125,9 +127,10 @@ class WriteOffsets(ConnectorSubject, Step):
         ambiguities = [found.ambiguity for found in held if found.ambiguity]
         if ambiguities and self.route is not WriteRoute.TOPIC:
             raise RefusedError(
-                f"nobody can tell which record holds the offsets of {self.subject}; nothing was changed",
+                f"can't determine which record the tasks of {self.subject} use; no changes were made",
                 cause="; ".join(ambiguities),
-                hint=f"seamark offsets show {self.cluster}/{self.name} shows all of them",
+                hint=f"list them with seamark offsets show {self.cluster}/{self.name}; repair them with seamark "
+                "offsets repair",
             )
         return Intent(
             before=self._build_image(held),
@@ -227,7 +230,7 @@ class CopyOffsets(Step):
         return f"connector/{self.cluster}/{self.name}"
 
     def describe(self) -> str:
-        return f"give {self.subject} the offsets of connector/{self.cluster}/{self.source}"
+        return f"copy the offsets of connector/{self.cluster}/{self.source} to {self.subject}"
 
     def intend(self, world: Environment) -> Intent:
         held = read_copied(world, self.cluster, self.source)
@@ -280,9 +283,9 @@ class VerifyCopied(GuardStep):
         if not wrong:
             return None
         return RefusedError(
-            f"{self.subject} does not hold what connector/{self.cluster}/{self.source} does",
+            f"the offsets of {self.subject} differ from those of connector/{self.cluster}/{self.source}",
             cause=f"they differ in {', '.join(wrong[:5])}",
-            hint="find out who writes them",
+            hint="find and stop the other writer",
         )
 
 
@@ -294,15 +297,15 @@ def read_copied(world: Environment, cluster: str, source: str) -> Sequence[Curre
     ambiguities = [found.ambiguity for found in held if found.ambiguity]
     # A task that encodes its keys differently from REST would not find what REST writes under its new name.
     odd = [
-        f"{spell_identity(found.partition)} has a key that REST spells in another way"
+        f"{spell_identity(found.partition)} has a key encoding that REST doesn't use"
         for found in held
         if not all(decode_key(record.key).is_rest_spelling for record in found.records)
     ]
     if ambiguities or odd:
         raise RefusedError(
-            f"the offsets of connector/{cluster}/{source} can't be given to another one; nothing was changed",
+            f"the offsets of connector/{cluster}/{source} can't be copied to another connector; no changes were made",
             cause="; ".join([*ambiguities, *odd]),
-            hint=f"seamark offsets show {cluster}/{source} shows all of them",
+            hint=f"list them with seamark offsets show {cluster}/{source}",
         )
     return held
 

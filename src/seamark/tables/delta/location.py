@@ -37,7 +37,7 @@ class TableLocation:
         """Refuse what is neither."""
         if not _BUCKET.fullmatch(self.url) and not _FOLDER.fullmatch(self.url):
             raise ConfigurationError(
-                f"a lake can't be at {self.url!r}", hint="a folder from its root (/data/lake), or s3://BUCKET/PREFIX"
+                f"invalid url {self.url!r} of a lake", hint="use an absolute path (/data/lake), or s3://BUCKET/PREFIX"
             )
 
     @property

@@ -60,10 +60,10 @@ def enter_landing(lake: TableLocation, owner: str, *, table: str) -> None:
         return
     if known is not None and LakeTable(lake.below(known), owner=owner).read_position().vector.entries:
         raise RefusedError(
-            f"{owner} has its offsets in the table {known}, and shall now land in {table}",
-            cause="one landing has one table",
-            hint="give the landing another name; or, to begin anew, take the old one's offsets away: "
-            f"seamark offsets forget {owner}",
+            f"{owner} has its offsets in table {known}, and can't write to table {table}",
+            cause="a pipeline has one table",
+            hint="use another name for the pipeline; or, to start from the beginning, delete its offsets: "
+            f"seamark offsets reset {owner}",
         )
     files, path = lake.open_files(), _build_path(lake, owner)
     try:
@@ -114,7 +114,7 @@ def _build_path(lake: TableLocation, owner: str) -> str:
 
 def _build_error(lake: TableLocation, error: Exception) -> UnreachableError:
     return UnreachableError(
-        f"the lake at {lake.url} could not be read or written",
+        f"could not read or write the lake at {lake.url}",
         cause=" ".join(str(error).split())[:300],
-        hint="check the lake's url, endpoint and keys in the context, and that its store is up",
+        hint="check url, endpoint and keys of the lake in the context, and that its storage is reachable",
     )

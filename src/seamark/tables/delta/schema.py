@@ -83,9 +83,9 @@ def require_fit(table: LakeTable, landing: Landing) -> None:
     """
     if missing := build_lake_statements(landing, table.read_layout()):
         raise RefusedError(
-            f"the table {landing.table} is not ready for {landing.name}",
-            cause=f"what is missing: {missing[0]}",
-            hint="seamark land run makes it fit; in a program: seamark.tables.delta.schema.make_fit",
+            f"table {landing.table} does not match pipeline {landing.name}",
+            cause=f"missing: {missing[0]}",
+            hint=f"run seamark pipelines run {landing.name}, or call seamark.tables.delta.schema.make_fit",
         )
 
 

@@ -122,16 +122,18 @@ def read_vector(text: object, *, place: str) -> CommitOffsets:
         return CommitOffsets(str(found[_OWNER]), str(found[_RUN]), tuple(_read_entries(found[_OFFSETS])))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RefusedError(
-            f"the commit {place} can't be read",
-            cause=f"its userMetadata should hold the offsets of a landing: {error}",
-            hint="nobody but seamark may commit with the application id of a landing",
+            f"can't read commit {place}",
+            cause=f"its userMetadata does not contain the offsets of a pipeline: {error}",
+            hint="stop the other program: only seamark may commit with the application ID of a pipeline",
         ) from None
 
 
 def _read_entries(topics: Mapping[str, Mapping[str, Any]]) -> Iterable[LedgerEntry]:
     for topic_id, topic in topics.items():
         for number, offset in topic[_NEXT].items():
-            _check(isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0, f"{offset!r} is no offset")
+            _check(
+                isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0, f"invalid offset {offset!r}"
+            )
             yield LedgerEntry(str(topic[_TOPIC]), topic_id, int(number), next_offset=offset)
 
 
@@ -302,9 +304,9 @@ class LakeTable:
                 # A run has committed meanwhile. Who sets offsets goes before who lands.
                 _pause(number)
         raise UnreachableError(
-            f"the offsets of {self.owner} could not be set",
-            cause=f"a run of it was faster {_TRIES} times",
-            hint="stop the landing, and try again",
+            f"could not set the offsets of {self.owner}",
+            cause=f"a run of the pipeline committed first, {_TRIES} times",
+            hint="stop the pipeline, then try again",
         )
 
     def _alter(self, change: Callable[[DeltaTable], None]) -> None:
@@ -338,8 +340,8 @@ class LakeTable:
             _pause(number)
         raise UnreachableError(
             f"{self.owner} could not commit to {self.at.url}",
-            cause=f"tried {_TRIES} times; the last time: {failure}",
-            hint="look at the store; nothing is landed twice, whatever became of the last try: start it again",
+            cause=f"{_TRIES} attempts failed, the last one with: {failure}",
+            hint="check the storage of the lake, then run the pipeline again; no rows are duplicated",
         )
 
     def _try(self, table: DeltaTable, adds: list[Any], vector: CommitOffsets) -> Position:
@@ -370,10 +372,10 @@ class LakeTable:
             if may_be_lost:
                 return Position(number, CommitOffsets(self.owner, ""))
             raise RefusedError(
-                f"the offsets of {self.owner} are gone from the table's log",
-                cause=f"its last commit, {number}, was cleaned away, as Delta does after delta.logRetentionDuration",
-                hint=f"take them from where it shows its lag: seamark offsets copy group/{find_mirror(self.owner)} "
-                f"{self.owner}",
+                f"the log of the table no longer has the offsets of {self.owner}",
+                cause=f"its last commit, {number}, was deleted by Delta after delta.logRetentionDuration",
+                hint="copy them from the group that shows its lag: seamark offsets copy "
+                f"group/{find_mirror(self.owner)} {self.owner}",
             ) from None
         infos = [found["commitInfo"] for found in map(json.loads, lines) if "commitInfo" in found]
         info = infos[0] if infos else {}
@@ -395,7 +397,9 @@ class LakeTable:
         try:
             self._table = DeltaTable(self.at.table_url, storage_options=self.at.build_options())
         except TableNotFoundError:
-            raise NotFoundError(f"there is no Delta table at {self.at.url}", hint="seamark land run makes it") from None
+            raise NotFoundError(
+                f"no Delta table at {self.at.url}", hint="create it: seamark pipelines run NAME"
+            ) from None
         return self._table
 
     @contextmanager
@@ -407,16 +411,16 @@ class LakeTable:
             raise
         except CommitFailedError as error:
             raise StalePlanError(
-                f"{self.at.url} was changed by somebody else meanwhile",
+                f"another process changed {self.at.url} in the meantime; no changes were made",
                 cause=" ".join(str(error).split())[:300],
-                hint="nothing was changed; try it again",
+                hint="try again",
             ) from error
         except (OSError, DeltaError) as error:
             self._table = None
             raise UnreachableError(
-                f"{self.at.url} could not be read or written",
+                f"could not read or write {self.at.url}",
                 cause=" ".join(str(error).split())[:300],
-                hint="check the lake's url, endpoint and keys in the context, and that its store is up",
+                hint="check url, endpoint and keys of the lake in the context, and that its storage is reachable",
             ) from error
 
 
@@ -447,8 +451,8 @@ def _build_add(file: DataFile) -> AddAction:
 
 def _build_fenced(owner: str, found: Position) -> FencedError:
     return FencedError(
-        f"{owner} is no longer where this run has begun its batch",
-        cause=f"commit {found.commit} of the table has moved it: another run of it, or somebody who moved its offsets",
-        hint="nothing was landed twice; start the landing again, where no other run of it works",
+        f"the offsets of {owner} changed during the batch",
+        cause=f"commit {found.commit} of the table changed them: another run, or a move of the offsets",
+        hint="stop all other runs of the pipeline, then run it again; no rows are duplicated",
         context={"owner": owner},
     )

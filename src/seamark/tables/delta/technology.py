@@ -30,7 +30,7 @@ class DeltaTechnology(Technology):
 
     kind: ClassVar[str] = KIND
     place: ClassVar[str] = "lake"
-    place_help: ClassVar[str] = "The lake, by its name in the context, in the place of a database."
+    place_help: ClassVar[str] = "The name of the lake in the context, instead of a database."
     has_consumers: ClassVar[bool] = False
     dead_letter_table: ClassVar[str] = ""
     driver: ClassVar[str] = "seamark.pipelines.spark_delta:LakeTarget"
@@ -68,7 +68,7 @@ def open_lake(settings: LakeSettings) -> TableLocation:
         from seamark.tables.delta.location import TableLocation  # noqa: PLC0415
     except ImportError as error:
         raise ConfigurationError(
-            f"the lake {settings.name} can't be opened: Arrow and delta-rs are not installed",
+            f"can't open lake {settings.name}: Arrow and delta-rs are not installed",
             cause=str(error),
             hint=format_install_hint("spark"),
         ) from error
@@ -188,8 +188,9 @@ def find_lake_type(column: LandColumn) -> str:
         if scale <= digits <= _MOST_DIGITS:
             return f"decimal({digits},{scale})"
     raise UsageError(
-        f"a lake's column {column.name} can't be of type {column.type}",
-        hint=f"one of {', '.join(_WORDS)}, decimal(p, s) with up to {_MOST_DIGITS} digits; text keeps anything",
+        f"invalid type {column.type} of column {column.name} in a lake",
+        hint=f"use one of {', '.join(_WORDS)}, or decimal(p, s) with up to {_MOST_DIGITS} digits; text stores any "
+        "value",
     )
 
 
@@ -201,24 +202,24 @@ def check_lake_definition(definition: Landing) -> None:
     """
     if definition.mode not in _MODES:
         raise UsageError(
-            f"the landing {definition.name} can't be {definition.mode} in a lake",
-            hint="land what happened (mode: append), and take the newest of each key where it is read",
+            f"mode: {definition.mode} is not supported in a lake",
+            hint="set mode: append, and select the newest row of each key in your queries",
         )
     if definition.dead_letters is not None and definition.dead_letters.table:
         raise UsageError(
-            f"the landing {definition.name} has on_error.dead_letter.table, which belongs to a database",
-            hint="remove it: in a lake, dead letters are rows of the table, in the column seamark_dead_letter",
+            "on_error.dead_letter.table is not supported in a lake",
+            hint="remove it: in a lake, dead letters are rows of the same table, with column seamark_dead_letter",
         )
     if not _LAKE_TABLE.fullmatch(definition.table):
-        raise UsageError(f"a lake's table can't be {definition.table!r}", hint="letters, digits, . - _ and /")
+        raise UsageError(f"invalid table name {definition.table!r} in a lake", hint="use letters, digits, . - _ and /")
     kinds = {column.name: find_lake_type(column) for column in definition.columns}
     if DATE_COLUMN in kinds and definition.date_from:
-        raise UsageError(f"the landing {definition.name} has a column {DATE_COLUMN}, which to.date makes itself")
+        raise UsageError(f"column {DATE_COLUMN} is reserved: to.date creates it")
     moments = [name for name in kinds if kinds[name] in {"timestamp", "date"}]
     if definition.date_from and definition.date_from not in moments:
         raise UsageError(
-            f"to.date of the landing {definition.name} names no column of moments: {definition.date_from}",
-            hint=f"one of {', '.join(moments)}" if moments else "it needs a column of type timestamp or date",
+            f"invalid value {definition.date_from} for to.date: expected a timestamp or date column",
+            hint=f"use one of {', '.join(moments)}" if moments else "add a column of type timestamp or date",
         )
 
 
@@ -236,10 +237,10 @@ def build_lake_statements(landing: Landing, existing: TableLayout | None) -> tup
         return (f"CREATE TABLE {landing.table} ({', '.join(lines.values())}) USING delta{parted}",)
     if differences := list(_list_differences(wanted, existing)):
         raise RefusedError(
-            f"the table {landing.table} is not as {landing.name} would make it: {'; '.join(differences)}",
-            cause="Delta knows types and parts from when a table is made: files of others could not be read with it",
-            hint="put back in the file what the table has, or land in a new table: "
-            "another to.table, by another name of the landing",
+            f"table {landing.table} does not match pipeline {landing.name}: {'; '.join(differences)}",
+            cause="types and partition columns of a Delta table can't be changed",
+            hint="restore the settings that match the table in the spec file, or use a new table: set another "
+            "to.table, with another name for the pipeline",
         )
     return tuple(
         f"ALTER TABLE {landing.table} ADD COLUMN {line}" for name, line in lines.items() if name not in existing.columns
@@ -260,7 +261,7 @@ def _list_differences(wanted: TableLayout, existing: TableLayout) -> Iterator[st
     """List the differences that a new column would not fix. Columns that only the table has do no harm."""
     for name, kind in wanted.columns.items():
         if (found := existing.columns.get(name, kind)) != kind:
-            yield f"its {name} is {found}, and the landing has {kind}"
+            yield f"column {name} is {found}, and the pipeline has {kind}"
     if existing.parted_by != wanted.parted_by:
-        has = f"parted by {', '.join(existing.parted_by)}" if existing.parted_by else f"not parted by {DATE_COLUMN}"
-        yield f"it is {has}, and the landing has {'a' if wanted.parted_by else 'no'} to.date"
+        has = f"partitioned by {', '.join(existing.parted_by)}" if existing.parted_by else "not partitioned"
+        yield f"it is {has}, and the pipeline has {'a' if wanted.parted_by else 'no'} to.date"

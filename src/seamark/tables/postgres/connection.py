@@ -36,23 +36,23 @@ def build_connect_error(error: psycopg.Error, name: str) -> SeamarkError:
     if isinstance(error, psycopg.ProgrammingError):
         # libpq quotes the piece of the DSN that it could not read, which may be the password.
         return ConfigurationError(
-            f"the DSN of database {name} can't be read",
-            cause="libpq does not understand it",
-            hint="write postgresql://user:password@host:port/database, or key=value pairs",
+            f"invalid DSN of database {name}",
+            cause="libpq can't parse it",
+            hint="use postgresql://user:password@host:port/database, or key=value pairs",
             context=context,
         )
     text = _first_line(error)
     if "authentication failed" in text or "no password supplied" in text or "no pg_hba.conf entry" in text:
         return AuthenticationError(
-            f"database {name} does not let us in",
+            f"database {name} rejected the login",
             cause=text,
-            hint="look at user and password of its dsn",
+            hint="check user and password of its dsn",
             context=context,
         )
     if 'database "' in text and "does not exist" in text:
-        return NotFoundError(f"database {name} is not there", cause=text, hint="look at its dsn", context=context)
+        return NotFoundError(f"database {name} does not exist", cause=text, hint="check its dsn", context=context)
     return UnreachableError(
-        f"database {name} does not answer", cause=text, hint="look at host and port of its dsn", context=context
+        f"database {name} is unreachable", cause=text, hint="check host and port of its dsn", context=context
     )
 
 
@@ -62,22 +62,23 @@ def build_query_error(error: psycopg.Error, name: str, *, what: str) -> SeamarkE
     text = _first_line(error)
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return AuthorizationError(
-            f"{what} can't be read in database {name}", cause=text, hint=f"GRANT SELECT ON {what}", context=context
+            f"not authorized to read {what} in database {name}",
+            cause=text,
+            hint=f"run GRANT SELECT ON {what}",
+            context=context,
         )
     if isinstance(
         error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn | psycopg.errors.InvalidSchemaName
     ):
         return NotFoundError(
-            f"{what} is not in database {name}",
+            f"{what} does not exist in database {name}",
             cause=text,
-            hint="does the DSN lead to the database that the connector reads?",
+            hint="check that the DSN is that of the database which the connector reads",
             context=context,
         )
     if error.sqlstate is None or error.sqlstate.startswith(("08", "57P")):
-        return UnreachableError(
-            f"database {name} broke the connection off", cause=text, hint="try again", context=context
-        )
-    return RejectedError(f"{what} could not be counted in database {name}", cause=text, context=context)
+        return UnreachableError(f"database {name} closed the connection", cause=text, hint="try again", context=context)
+    return RejectedError(f"could not count {what} in database {name}", cause=text, context=context)
 
 
 def build_landing_error(error: psycopg.Error, table: str) -> SeamarkError:
@@ -85,34 +86,34 @@ def build_landing_error(error: psycopg.Error, table: str) -> SeamarkError:
     context, text = {"table": table}, _first_line(error)
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return AuthorizationError(
-            f"rows can't be landed in {table}",
+            f"not authorized to write to table {table}",
             cause=text,
-            hint=f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table}, and on the ledger",
+            hint=f"run GRANT SELECT, INSERT, UPDATE, DELETE ON {table}, and on the ledger",
             context=context,
         )
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
         return NotFoundError(
-            f"{table} is not as the landing wants it",
+            f"table {table} does not match the pipeline",
             cause=text,
-            hint="make the table, or mend its columns",
+            hint="create the table, or correct its columns",
             context=context,
         )
     if error.sqlstate is None or error.sqlstate.startswith(_PASSING):
         return UnreachableError(
-            f"the database of {table} broke the connection off",
+            f"the database of table {table} closed the connection",
             cause=text,
-            hint="nothing is half landed: try again",
+            hint="try again; no rows are duplicated",
             context=context,
         )
-    return RejectedError(f"rows can't be landed in {table}", cause=text, context=context)
+    return RejectedError(f"could not write to table {table}", cause=text, context=context)
 
 
 def build_staging_error(error: psycopg.Error, table: str, *, database: str) -> SeamarkError:
     """The error for rows that need a stage, where the role can't create temporary tables."""
     return AuthorizationError(
-        f"rows can't be landed in {table}",
+        f"could not write to table {table}",
         cause=_first_line(error),
-        hint=f"mode: upsert and dead letters need temporary tables: GRANT TEMPORARY ON DATABASE {database}",
+        hint=f"run GRANT TEMPORARY ON DATABASE {database}: mode: upsert and dead letters need temporary tables",
         context={"table": table},
     )
 
@@ -264,7 +265,7 @@ _END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AN
 def build_session_name(owner: str, topic_id: str, partition: int) -> str:
     """What the sessions that may hold one row of the ledger are called: PostgreSQL's names have 63 bytes at most."""
     digest = hashlib.sha256(f"{owner}\0{topic_id}\0{partition}".encode()).hexdigest()[:24]
-    return f"seamark-land-{digest}"
+    return f"seamark-pipeline-{digest}"
 
 
 class ZombieWatch:

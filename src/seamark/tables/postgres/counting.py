@@ -86,7 +86,7 @@ def _spell_time(micros: int, zone: str) -> str:
     try:
         moment = (_EPOCH + timedelta(microseconds=micros)).astimezone(read_zone(zone))
     except OverflowError:
-        raise RejectedError("the time of the offset lies outside of the calendar", hint="correct the offset") from None
+        raise RejectedError("the timestamp of the offset is out of range", hint="correct the offset") from None
     return moment.isoformat(sep=" ", timespec="microseconds")
 
 
@@ -100,9 +100,9 @@ def read_zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError):
         raise RejectedError(
-            f"the time zone {name} is not known on this machine",
-            cause="the connector's db.timezone names it",
-            hint="install the system's time zones (tzdata)",
+            f"unknown time zone {name}",
+            cause="db.timezone of the connector has it, and this machine does not",
+            hint="install the time zones of the system (tzdata)",
         ) from None
 
 
@@ -165,7 +165,9 @@ class Database:
                 return self._count_log(distance.count, distance)
             if isinstance(distance.count, TableRows):
                 return self._count_rows(distance.count, distance)
-        raise RejectedError("a database can't count that", cause=f"it is a {type(distance.count).__name__}")
+        raise RejectedError(
+            "a database can't count this distance", cause=f"unsupported kind {type(distance.count).__name__}"
+        )
 
     def _count_rows(self, rows: TableRows, distance: Distance) -> Counted:
         column = self._find_number_column(rows)
@@ -173,13 +175,13 @@ class Database:
         try:
             figure = self._ask(build_count(rows, column), rows, limit_seconds=self.limit_seconds)
         except Cancelled:
-            reason = f"the count was cancelled in the server after {time.monotonic() - began:.1f} s"
+            reason = f"the count was canceled in the server after {time.monotonic() - began:.1f} s"
         else:
             return Counted(distance.unit, int(figure), distance.certainty, distance.reason)
         estimate, whose = self._estimate(rows, column)
         if estimate is None:
             return Counted(distance.unit, None, Certainty.UNKNOWN, f"{reason}, and {whose}")
-        return Counted(distance.unit, estimate, Certainty.ESTIMATE, f"{reason}; the figure is {whose}")
+        return Counted(distance.unit, estimate, Certainty.ESTIMATE, f"{reason}; the number is {whose}")
 
     def _estimate(self, rows: TableRows, column: str | None) -> tuple[int | None, str]:
         try:
@@ -189,8 +191,8 @@ class Database:
             # Planning needs the table's lock; the catalogue does not.
             found = self._ask(_ask_catalogue(_WHOLE_TABLE, rows), rows, limit_seconds=_PLANNER_SECONDS)
         if found is None or found < 0:
-            return None, "the table was never analysed"
-        return int(found), "that of the whole table when it was last analysed"
+            return None, "the table was never analyzed"
+        return int(found), "that of the whole table when it was last analyzed"
 
     def _find_number_column(self, rows: TableRows) -> str | None:
         """Return the named column, or the one that the connector finds: the first auto-increment column."""
@@ -200,8 +202,8 @@ class Database:
         if found is None:
             table = ".".join(rows.table)
             raise RejectedError(
-                f"{table} has no auto-increment column, or is not in database {self.name}",
-                hint="give the connector incrementing.column.name",
+                f"{table} has no auto-increment column, or does not exist in database {self.name}",
+                hint="set incrementing.column.name of the connector",
                 context={"database": self.name, "table": table},
             )
         return str(found)
@@ -223,7 +225,7 @@ class Database:
         try:
             row = self._session.ask(statement, what="the log", limit_seconds=self.limit_seconds)
         except Cancelled:
-            return Counted(distance.unit, None, Certainty.UNKNOWN, "the server did not tell its place in the log")
+            return Counted(distance.unit, None, Certainty.UNKNOWN, "the server did not report its position in the WAL")
         figure = None if row is None or row[0] is None else max(0, int(row[0]))
         return Counted(distance.unit, figure, distance.certainty, distance.reason)
 

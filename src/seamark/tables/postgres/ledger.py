@@ -60,7 +60,7 @@ class Runner:
         """Refuse a connection in autocommit mode."""
         if self.is_alone:
             raise UsageError(
-                "the offsets can't be saved outside of a transaction",
+                "offsets can't be saved outside of a transaction",
                 cause="rows and offsets must be committed together",
                 hint="write the rows first, in the same transaction: with connection.transaction(): …",
             )
@@ -99,9 +99,9 @@ def _find_style(connection: Any) -> str:
     style = {"numeric_dollar": "numeric"}.get(str(style), style)
     if style not in _STYLES:
         raise UsageError(
-            f"a connection of {type(connection).__module__} is not understood",
-            cause="its module has no paramstyle of Python's DB-API",
-            hint="give a connection of psycopg, SQLAlchemy (Connection, not Engine) or another driver with the DB-API",
+            f"unsupported connection of module {type(connection).__module__}",
+            cause="the module has no paramstyle of the Python DB-API",
+            hint="pass a connection of psycopg, SQLAlchemy (Connection, not Engine) or another DB-API driver",
         )
     return str(style)
 
@@ -119,9 +119,9 @@ def _list_values(row: Any) -> Sequence[Any]:
         return tuple(row.values())
     if isinstance(row, str) or not isinstance(row, Iterable):
         raise UsageError(
-            f"rows that are {type(row).__name__} are not understood",
+            f"unsupported row type {type(row).__name__}",
             cause="the connection has a row factory of its own",
-            hint="open the consumer's connection without one: rows must be tuples or dicts",
+            hint="open the connection of the consumer without a row factory: rows must be tuples or dicts",
         )
     return tuple(row)
 
@@ -155,9 +155,11 @@ class Ledger:
 
     def __init__(self, owner: str, *, table: str = TABLE) -> None:
         if not owner or len(owner) > _NAME_LENGTH:
-            raise UsageError(f"the owner of a ledger can't be {owner!r}", hint="a name of at most 200 characters")
+            raise UsageError(f"invalid owner {owner!r} of a ledger", hint="use a name of at most 200 characters")
         if not all(part.isidentifier() for part in table.split(".")):
-            raise UsageError(f"a table can't be named {table!r}", hint="letters, digits and underscores, SCHEMA.TABLE")
+            raise UsageError(
+                f"invalid table name {table!r}", hint="use letters, digits and underscores: TABLE or SCHEMA.TABLE"
+            )
         self.owner = owner
         self.table = table
 
@@ -291,8 +293,8 @@ class Ledger:
         self.read(runner)
         raise FencedError(
             f"{entry} of {self.owner} is no longer at {entry.next_offset}",
-            cause="another process has taken the partition, or its offset was moved",
-            hint="roll the transaction back; the next poll goes on from where the ledger stands",
+            cause="another process has claimed the partition, or its offset was moved",
+            hint="roll back the transaction; the next poll continues from the ledger offset",
             context={"owner": self.owner, "topic": entry.topic, "partition": str(entry.partition)},
         )
 

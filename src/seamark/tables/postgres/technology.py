@@ -37,7 +37,7 @@ class PostgresTechnology(Technology):
 
     kind: ClassVar[str] = DEFAULT_KIND
     place: ClassVar[str] = "database"
-    place_help: ClassVar[str] = "The database, by its name in the context."
+    place_help: ClassVar[str] = "The name of the database in the context."
     has_consumers: ClassVar[bool] = True
     dead_letter_table: ClassVar[str] = "seamark_dead_letters"
     driver: ClassVar[str] = "seamark.pipelines.spark_postgres:TableTarget"
@@ -45,7 +45,7 @@ class PostgresTechnology(Technology):
     def check_definition(self, definition: Landing) -> None:
         """Refuse keys of a lake."""
         if definition.date_from:
-            raise UsageError(f"the landing {definition.name} has to.date, which belongs to a lake's table")
+            raise UsageError("to.date is supported only in a lake")
 
     def build_example(self, name: str) -> str:
         """Return a database of this name, as a context file has it."""
@@ -123,7 +123,9 @@ class PlannedPostgresTable:
 
     def list_files(self) -> NoReturn:
         """Refuse: the files of a database are its own affair."""
-        raise UsageError(f"{self._definition.name} lands in a database, which has no files", hint="VACUUM is its own")
+        raise UsageError(
+            f"pipeline {self._definition.name} can't be compacted: its table is in PostgreSQL", hint="use VACUUM"
+        )
 
     def compact_files(self) -> NoReturn:
         """Refuse, as `list_files` does."""
@@ -138,7 +140,7 @@ def open_landing_database(definition: Landing, url: str) -> LandingDatabase:
     """Return the database behind a DSN. A reference to a secret is resolved in the process that calls this."""
     with _naming_driver():
         from seamark.tables.postgres.writer import LandingDatabase  # noqa: PLC0415
-    origin = Origin(OriginKind.OVERRIDE, "the database of a landing")
+    origin = Origin(OriginKind.OVERRIDE, "the database of a pipeline")
     dsn = SecretReferences(os.environ).resolve(url, key=URL_OPTION, origin=origin, folder=Path.cwd())
     return LandingDatabase(dsn, build_landing_table(definition), owner=definition.owner)
 
@@ -165,7 +167,7 @@ def _naming_driver() -> Iterator[None]:
     except ImportError as error:
         # Missing whole, or without the C library that it needs.
         raise ConfigurationError(
-            "PostgreSQL's driver is not installed", cause=str(error), hint=format_install_hint("postgres")
+            "the PostgreSQL driver is not installed", cause=str(error), hint=format_install_hint("postgres")
         ) from error
 
 
@@ -188,9 +190,9 @@ def build_statements(landing: Landing, existing: Collection[str] | None) -> tupl
         wanted[ORDER_COLUMN] = _ORDER_TYPE
     elif existing is not None and ORDER_COLUMN in existing and landing.key:
         raise RefusedError(
-            f"{landing.table} keeps the order of its rows, and {landing.name} has no to.order",
-            cause=f"rows that are replaced without an order would keep the former one in {ORDER_COLUMN}",
-            hint=f"put to.order back, or give the order up: ALTER TABLE {table} DROP COLUMN {ORDER_COLUMN}",
+            f"table {landing.table} stores the order of its rows, but pipeline {landing.name} has no to.order",
+            cause=f"rows replaced without an order would keep the previous value in {ORDER_COLUMN}",
+            hint=f"restore to.order, or remove the order: ALTER TABLE {table} DROP COLUMN {ORDER_COLUMN}",
         )
     if existing is None:
         lines = [f"{_quote(name)} {kind}" for name, kind in wanted.items()]

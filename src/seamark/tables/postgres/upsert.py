@@ -477,7 +477,7 @@ class Upsert:
             same=self._same(),
             alive=self._is_alive(),
         )
-        reason = "it is older than the deletes that are remembered (to.tombstones), and its key has no row"
+        reason = "the record is older than the tombstones that are kept (to.tombstones), and its key has no row"
         # An older record of the same key takes the place of one that is refused, and is refused next.
         while found := [offset for (offset,) in self._connection.execute(text).fetchall()]:
             for offset in found:

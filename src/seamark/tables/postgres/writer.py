@@ -511,8 +511,8 @@ class LandingDatabase:
                 return done
             if time.monotonic() >= deadline:
                 raise DeadlineError(
-                    f"the ledger's entry of {entries[len(done)]} was held by another session for {_HOLD_SECONDS:g} s",
-                    cause=f"a transaction that changed it in {self._ledger.table} is still open",
+                    f"the ledger entry of {entries[len(done)]} was locked by another session for {_HOLD_SECONDS:g} s",
+                    cause=f"a transaction that changed it in table {self._ledger.table} is still open",
                     hint="find its session in pg_stat_activity and pg_locks",
                     context={"owner": self._ledger.owner},
                 )
@@ -545,7 +545,7 @@ class LandingDatabase:
     def _open(self, name: str) -> psycopg.Connection[Any]:
         """A connection for one transaction: committed and closed at the end of its block."""
         try:
-            connection = psycopg.connect(self._dsn_of(name or "seamark-land"))
+            connection = psycopg.connect(self._dsn_of(name or "seamark-pipeline"))
             # After waiting for a lock, a statement must see what was committed meanwhile, whatever the role's default.
             connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         except psycopg.Error as error:
@@ -567,9 +567,9 @@ def check_server_version(version: int) -> None:
     if version >= _OLDEST_VERSION:
         return
     raise ConfigurationError(
-        f"pipelines need PostgreSQL 14 or later, and the database is PostgreSQL {version // 10_000}",
-        cause="before 14, the progress of COPY can't be seen, and times have no exact number",
-        hint="upgrade the server, or use a database on another one",
+        f"pipelines need PostgreSQL 14 or later; the server has version {version // 10_000}",
+        cause="earlier versions don't report the progress of COPY, nor exact numbers of timestamps",
+        hint="upgrade the server, or use a database on another server",
     )
 
 
@@ -583,11 +583,13 @@ def build_fenced(owner: str, seen: LedgerEntry, found: LedgerEntry | None) -> Fe
     cause = "its entry was deleted"
     if found is not None:
         cause = (
-            "another run has taken it" if found.epoch != seen.epoch else f"its offset was moved to {found.next_offset}"
+            "another run has claimed it"
+            if found.epoch != seen.epoch
+            else f"its offset was moved to {found.next_offset}"
         )
     return FencedError(
-        f"{owner} no longer has {seen} at {seen.next_offset}",
+        f"{owner} was fenced in {seen} at offset {seen.next_offset}",
         cause=cause,
-        hint="nothing was landed twice; start the landing again, where no other run of it works",
+        hint="stop all other runs of the pipeline, then run it again; no rows are duplicated",
         context={"owner": owner, "topic": seen.topic, "partition": str(seen.partition)},
     )

@@ -31,13 +31,13 @@ def test_its_own_test_passes():
 
 def test_seamark_finds_it_by_its_entry_point(tmp_path):
     # As pip would lay it out, without pip.
-    points = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"]["seamark.meanings"]
+    points = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"]["seamark.semantics"]
     (tmp_path / "counter_meaning.py").write_text((EXAMPLE / "counter_meaning.py").read_text())
     info = tmp_path / "seamark_counter-1.0.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: seamark-counter\nVersion: 1.0.0\n")
     lines = [f"{name} = {value}" for name, value in points.items()]
-    (info / "entry_points.txt").write_text("\n".join(["[seamark.meanings]", *lines, ""]))
+    (info / "entry_points.txt").write_text("\n".join(["[seamark.semantics]", *lines, ""]))
     program = """
 from seamark.offsets.semantics import find_meaning
 meaning = find_meaning("example.counter.CounterSourceConnector", {"topic": "counted"})

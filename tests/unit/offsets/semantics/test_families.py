@@ -17,6 +17,7 @@ MIRROR = "org.apache.kafka.connect.mirror.Mirror"
 DEBEZIUM = "io.debezium.connector.postgresql.PostgresConnector"
 AIVEN_S3 = "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector"
 CONFLUENT_S3 = "io.confluent.connect.s3.S3SinkConnector"
+JDBC_SOURCE = "io.aiven.connect.jdbc.JdbcSourceConnector"
 JDBC_SINK = "io.aiven.connect.jdbc.JdbcSinkConnector"
 COPIED = {"cluster": "eu", "partition": 2, "topic": "orders"}
 READ = {"kafka_topic": "orders", "kafka_partition": 3}
@@ -205,6 +206,40 @@ def test_what_a_rewind_does_depends_on_how_the_sink_writes(plugin, config, harm)
     assert meaning.explain_rewind().harm is harm
     assert meaning.explain_rewind().words
     assert meaning.explain_skip().harm is Harm.LOSS
+
+
+@pytest.mark.parametrize(
+    ("plugin", "partition", "offset", "time"),
+    [
+        (DEBEZIUM, {"server": "s"}, PLACE, {"ts_usec": "2023-11-14T22:13:20+00:00"}),
+        (DEBEZIUM, {"server": "s"}, {"ts_usec": 2**62}, {}),
+        (DEBEZIUM, {"server": "s"}, {"ts_usec": "1700000000000000"}, {}),
+        (
+            "io.debezium.connector.mysql.MySqlConnector",
+            {"server": "s"},
+            {"file": "b", "pos": 4, "ts_sec": 1_700_000_000},
+            {"ts_sec": "2023-11-14T22:13:20+00:00"},
+        ),
+        (
+            "io.debezium.connector.mongodb.MongoDbConnector",
+            {"server_id": "s"},
+            {"sec": 1_700_000_000, "ord": 3},
+            {"sec": "2023-11-14T22:13:20+00:00"},
+        ),
+        ("com.example.Source", {"server": "s"}, {"timestamp": 1_700_000_000_000}, {}),
+        (FILE, {"filename": "/in"}, {"position": 1_700_000_000}, {}),
+        (
+            JDBC_SOURCE,
+            {"table": "t"},
+            {"timestamp": 1_700_000_000_123},
+            {"timestamp": "2023-11-14T22:13:20.123000+00:00"},
+        ),
+        (JDBC_SOURCE, {"table": "t"}, {"incrementing": 1_700_000_000_123}, {}),
+    ],
+)
+def test_times_in_an_offset_are_found(plugin, partition, offset, time):
+    found = find_meaning(plugin, {}).find_times(partition, offset)
+    assert {key: value.isoformat() for key, value in found.items()} == time
 
 
 def test_a_connector_nobody_knows_is_not_guessed_at():

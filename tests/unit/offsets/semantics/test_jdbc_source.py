@@ -92,7 +92,7 @@ def test_a_value_that_fails_the_task_is_an_error(mode, offset, word):
         ("timestamp", {"incrementing": 1, "timestamp": 5}, "does not read incrementing"),
         ("timestamp", {"timestamp": 1123, "timestamp_nanos": 124_000_000}, "differ below the second"),
         ("timestamp+incrementing", {"incrementing": 4, "timestamp_nanos": 5}, "timestamp is missing"),
-        ("bulk", {"incrementing": 1}, "bulk mode keeps no position"),
+        ("bulk", {"incrementing": 1}, "bulk mode stores no offset"),
     ],
 )
 def test_what_is_likely_not_meant_is_a_warning(mode, offset, words):

@@ -92,7 +92,7 @@ def test_offsets_are_moved_counted_and_put_back(place):
 
 
 def test_an_offset_that_its_check_rejects_is_refused(place):
-    with pytest.raises(RefusedError, match="no offsets for game/pages"):
+    with pytest.raises(RefusedError, match="invalid offsets for game/pages"):
         place.fleet.offsets.move("pages", to={"page": "x"})
 
 

@@ -17,7 +17,8 @@ KEYS = st.sampled_from(
     [
         "protocol", "table", "query", "incrementing", "timestamp", "timestamp_nanos", "filename", "position", "cluster",
         "partition", "topic", "offset", "group", "server", "lsn", "lsn_proc", "lsn_commit", "ts_usec", "snapshot",
-        "kafka_topic", "kafka_partition", "kafka_offset", "sourceClusterAlias", "targetClusterAlias", "other",
+        "kafka_topic", "kafka_partition", "kafka_offset", "ts_sec", "sec", "server_id",
+        "sourceClusterAlias", "targetClusterAlias", "other",
     ]
 )  # fmt: skip
 MAPS = st.dictionaries(KEYS, VALUES, max_size=5)
@@ -30,6 +31,7 @@ CLASSES = st.sampled_from(
         "io.confluent.connect.s3.S3SinkConnector",
         "io.debezium.connector.postgresql.PostgresConnector",
         "io.debezium.connector.mysql.MySqlConnector",
+        "io.debezium.connector.mongodb.MongoDbConnector",
         "org.apache.kafka.connect.file.FileStreamSourceConnector",
         "org.apache.kafka.connect.mirror.MirrorSourceConnector",
         "org.apache.kafka.connect.mirror.MirrorCheckpointConnector",
@@ -99,6 +101,8 @@ def test_whatever_stands_in_an_offset_no_family_raises(plugin, mode, partition, 
     meaning = registry.find_meaning(plugin, {"mode": mode, "topics": "t"})
     meaning.check(partition, left)
     assert all(isinstance(words, str) for words in meaning.describe(partition, left))
+    find_times = getattr(meaning, "find_times", lambda *_: {})
+    assert set(find_times(partition, left or {})) <= set(left or {})
     assert meaning.compare(left, right) is meaning.compare(right, left).turned
     assert meaning.compare(left, left) in (Order.EQUAL, Order.UNKNOWN)
     distance = meaning.build_distance(partition, left, right)
