@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from confluent_kafka import ConsumerGroupTopicPartitions
+
 from seamark.errors import UnreachableError
 
 DEADLINE_SECONDS = 90
@@ -66,6 +68,21 @@ def await_topic(admin, topic, partitions):
         lambda found: found == [partitions] * IN_A_ROW,
         f"every broker to know {topic}",
     )
+
+
+def commit_offsets(admin, group, spots):
+    """Commit offsets for a group, until the brokers accept every partition.
+
+    A coordinator that hasn't heard of a new topic refuses it in the answer for its partition, which `result` doesn't
+    raise: the group then has no offset, and a test reads a plan from nothing.
+    """
+    request = ConsumerGroupTopicPartitions(group, spots)
+
+    def commit():
+        done = admin.alter_consumer_group_offsets([request], request_timeout=60)[group].result(60)
+        return [one.error for one in done.topic_partitions if one.error is not None]
+
+    wait_for(commit, lambda errors: not errors, f"{group} to have its offsets")
 
 
 def says_hindered(said):

@@ -15,7 +15,7 @@ from sqlalchemy import create_engine
 
 from seamark.consumer import ExactConsumer
 from seamark.errors import FencedError, RejectedError, UsageError
-from tests.integration.waits import DEADLINE_SECONDS
+from tests.integration.waits import DEADLINE_SECONDS, commit_offsets
 
 PROTOCOLS = (
     {"partition.assignment.strategy": "range"},
@@ -212,8 +212,7 @@ def test_zombie_writes_nothing(stage):
 
 def test_group_with_offsets_begins_there(stage):
     stage.add(30)
-    start = ConsumerGroupTopicPartitions(stage.name, [TopicPartition(stage.name, 0, 7)])
-    stage.admin.alter_consumer_group_offsets([start])[stage.name].result(30)
+    commit_offsets(stage.admin, stage.name, [TopicPartition(stage.name, 0, 7)])
     consumer = stage.open()
     consumer.assign([(stage.name, 0)])
     assert [one.offset() for one in consumer.consume(100, 10.0)] == [7, 8, 9]

@@ -162,8 +162,9 @@ def test_dead_letter_topic_of_the_sink_gets_the_record_once(stage):
         "errors.deadletterqueue.context.headers.enable": "true",
     }
     name, topic, table = make_failed(stage, mix(NO_JSON, BAD), **config)
-    # Connect itself parks it there when the task fails, although it does not tolerate it.
-    wait_for(lambda: len(stage.read_parked(dead)), lambda count: count == 1, "the dead letter of Connect")
+    # Connect itself sends it there whenever the task fails, although it does not tolerate it: once more for each
+    # rebalance that starts the failed task anew (seen in CI: 2 before the first look).
+    wait_for(lambda: len(stage.read_parked(dead)), lambda count: count >= 1, "the dead letter of Connect")
     planned, result = stage.skip(name)
     assert result.is_done, result.failures
     assert f"already in the dead letter queue {dead}" in str(planned)

@@ -20,7 +20,7 @@ from seamark.offsets.read.export_file import write_export
 from tests.integration.offset_rig import describe_failures
 from tests.integration.offsets.test_meanings import s3_sink
 from tests.integration.offsets.test_offset_moves import Moved
-from tests.integration.waits import IN_A_ROW, ask_patiently, await_topic, wait_for
+from tests.integration.waits import IN_A_ROW, ask_patiently, await_topic, commit_offsets, wait_for
 
 SOURCES = 10
 # An accident lasts a minute, and twenty connectors cost some rebalances.
@@ -274,13 +274,11 @@ def test_a_topic_that_was_made_anew_since_is_refused_by_its_id(shop):
     shop.admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
     await_topic(shop.admin, topic, 1)
     shop.produce(topic, range(20), key="k")
-    commit = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 12)])
-    shop.admin.alter_consumer_group_offsets([commit])[group].result(30)
+    commit_offsets(shop.admin, group, [TopicPartition(topic, 0, 12)])
     write_export(shop.fleet.offsets.export([f"group/{group}"]), shop.folder / "a.json")
     time.sleep(1.1)  # An export tells its time to the second.
     moment = datetime.now(UTC)
-    commit = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 20)])
-    shop.admin.alter_consumer_group_offsets([commit])[group].result(30)
+    commit_offsets(shop.admin, group, [TopicPartition(topic, 0, 20)])
     planned = shop.fleet.offsets.restore(moment, [f"group/{group}"], exports=[shop.folder])
     assert "8 records reprocessed" in str(planned)
     assert "lower bound: export a.json" in str(planned)
@@ -301,7 +299,7 @@ def test_a_topic_that_was_made_anew_since_is_refused_by_its_id(shop):
     shop.admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
     await_topic(shop.admin, topic, 1)
     shop.produce(topic, range(20), key="k")
-    shop.admin.alter_consumer_group_offsets([commit])[group].result(30)
+    commit_offsets(shop.admin, group, [TopicPartition(topic, 0, 20)])
     wait_for(
         lambda: {read_id() for _ in range(IN_A_ROW)},
         lambda found: not found & {old, None},

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import TopicPartition
 
 from seamark.core.offsets import Certainty, FileBytes, LogRange, Offset, Order, Unit, settle
 from seamark.core.readings import Severity
@@ -16,7 +16,7 @@ from seamark.offsets.semantics.semantics import Harm
 from seamark.tables import Database
 from tests.integration.meaning_stage import Stage
 from tests.integration.rest import call_until
-from tests.integration.waits import wait_for
+from tests.integration.waits import commit_offsets, wait_for
 
 JDBC_SOURCE = "io.aiven.connect.jdbc.JdbcSourceConnector"
 JDBC_SINK = "io.aiven.connect.jdbc.JdbcSinkConnector"
@@ -391,8 +391,7 @@ def test_mirror_maker(stage):
 
 def commit_group(stage, topic, offset):
     """A group whose position the checkpoints translate."""
-    wanted = ConsumerGroupTopicPartitions(stage.run, [TopicPartition(topic, 0, offset)])
-    stage.admin.alter_consumer_group_offsets([wanted])[stage.run].result(30)
+    commit_offsets(stage.admin, stage.run, [TopicPartition(topic, 0, offset)])
 
 
 def check_unused(stage, config, topic):

@@ -22,7 +22,7 @@ from seamark.core.offsets import spell_identity
 from seamark.offsets.codec.codec import decode_key, decode_value, encode_key, encode_rest_key
 from seamark.offsets.model import WriteRoute
 from tests.integration.offset_rig import OffsetRig, without_tombstones
-from tests.integration.waits import DEADLINE_SECONDS
+from tests.integration.waits import DEADLINE_SECONDS, commit_offsets
 
 MIRROR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
@@ -282,8 +282,7 @@ class SinkCrew(Crew):
         self.clear()
         for group, found in zip(self.groups, (draft.held, draft.wanted), strict=True):
             places = [TopicPartition(self.topic, slot, at) for slot, at in enumerate(found) if at is not None]
-            asked = ConsumerGroupTopicPartitions(group, places)
-            self.admin.alter_consumer_group_offsets([asked])[group].result(DEADLINE_SECONDS)
+            commit_offsets(self.admin, group, places)
 
     def look(self):
         return tuple(self.read(group) for group in self.groups)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import TopicPartition
 
 import seamark
 from seamark.changes.setup import make_setup
@@ -19,7 +19,7 @@ from seamark.offsets.read.export_file import write_export
 from seamark.offsets.write.plans import merge
 from tests.integration.meaning_stage import Stage
 from tests.integration.offsets.test_meanings import s3_sink
-from tests.integration.waits import wait_for
+from tests.integration.waits import commit_offsets, wait_for
 
 # Many changes, each with its rebalances: on a busy machine they take minutes.
 pytestmark = pytest.mark.timeout(600)
@@ -366,8 +366,7 @@ def test_group_and_sink_take_each_others_place(stage):
     name, _ = make_sink(stage)
     topic = stage.name("sink")
     group = stage.run
-    commit = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 40)])
-    stage.admin.alter_consumer_group_offsets([commit])[group].result(20)
+    commit_offsets(stage.admin, group, [TopicPartition(topic, 0, 40)])
     moved = stage.fleet.offsets.move(f"group/{group}", shift=-15)
     assert "15 records reprocessed" in str(moved)
     result = stage.apply(moved)

@@ -8,7 +8,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from seamark.errors import RefusedError
 from tests.integration.offset_rig import OffsetRig
 from tests.integration.offset_tools import JSON
-from tests.integration.waits import wait_for
+from tests.integration.waits import commit_offsets, wait_for
 
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 RECORDS = 20
@@ -56,8 +56,7 @@ class Shared:
 
     def commit(self, **ends):
         spots = [TopicPartition(self.topics[word], 0, end) for word, end in ends.items()]
-        request = ConsumerGroupTopicPartitions(self.group, spots)
-        self.rig.brokers._admin.alter_consumer_group_offsets([request])[self.group].result(60)
+        commit_offsets(self.rig.brokers._admin, self.group, spots)
 
 
 def count_lines(file):

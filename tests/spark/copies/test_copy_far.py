@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import seamark
@@ -18,8 +18,9 @@ from seamark.errors import RefusedError
 from seamark.report.data import OutputFormat
 from seamark.report.listing import render_view
 from seamark.spark.settings import SparkOptions
+from tests.integration.waits import commit_offsets
 from tests.spark.copy_side import fill
-from tests.spark.kafka_side import WAIT_SECONDS, KafkaSide
+from tests.spark.kafka_side import KafkaSide
 
 ROWS, SOURCES, TARGETS = 12_000, 6, 4
 
@@ -70,10 +71,9 @@ def test_topic_and_its_reader_go_to_another_cluster(open_fleet, kafka, far, spar
     far.topic()
     positions = {number: 300 * number for number in range(SOURCES)}
     group = f"g-{source}"
-    commit = ConsumerGroupTopicPartitions(group, [TopicPartition(source, p, at) for p, at in positions.items()])
     admin = AdminClient({"bootstrap.servers": kafka.servers})
-    # The first commit of a new broker makes its topic of offsets.
-    admin.alter_consumer_group_offsets([commit], request_timeout=WAIT_SECONDS)[group].result(WAIT_SECONDS)
+    # The first commit of a new broker creates its topic of offsets.
+    commit_offsets(admin, group, [TopicPartition(source, p, at) for p, at in positions.items()])
 
     near, other = open_fleet("near"), open_fleet("far")
     copies = near.copies.to(other.copies)

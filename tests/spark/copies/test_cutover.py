@@ -17,7 +17,7 @@ from seamark.errors import RefusedError
 from seamark.spark.settings import SparkOptions
 from tests.integration.offsets.test_meanings import JDBC_SOURCE, s3_sink
 from tests.integration.offsets.test_offset_moves import Moved
-from tests.integration.waits import wait_for
+from tests.integration.waits import commit_offsets, wait_for
 
 ROWS, MORE = 3000, 400
 FROM, TO = 12, 6
@@ -45,8 +45,7 @@ class Yard(Moved):
         self.bucket = Path(self.stack.s3.data) / bucket
         wait_for(lambda: self.count_bucket().total(), lambda found: found >= ROWS, "the first rows in the bucket")
         behind = [TopicPartition(self.topic, number, 40) for number in range(FROM)]
-        request = ConsumerGroupTopicPartitions(self.name("report"), behind)
-        self.admin.alter_consumer_group_offsets([request])[self.name("report")].result(30)
+        commit_offsets(self.admin, self.name("report"), behind)
 
     def build_source(self):
         """Rows come to the topic, and nobody reads it."""
