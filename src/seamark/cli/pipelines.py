@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +27,10 @@ from seamark.report.words import render_count, render_number
 
 if TYPE_CHECKING:
     from seamark.fleet import Fleet
+    from seamark.pipelines.application import MemberState, MemberStatus
     from seamark.pipelines.binding import RetryWait
-    from seamark.pipelines.progress import BatchLanded, LandMetrics
+    from seamark.pipelines.declared import PipelineSpec
+    from seamark.pipelines.progress import BatchLanded, LandMetrics, LandProgress
     from seamark.pipelines.status import LandPlan
     from seamark.spark.settings import SparkOptions
 
@@ -102,6 +106,90 @@ class LandLines:
             line += f" · {render_number(round(last.rate))} records/s · {last.seconds:.1f} s per batch"
             line += "" if last.behind is None else f" · lag {render_number(last.behind)}"
         return line
+
+
+class ApplicationLines:
+    """Writes the progress of an application to the terminal, and its metrics to a file. Called by many threads."""
+
+    def __init__(self, session: Session, names: Sequence[str], *, file: Path | None) -> None:
+        from seamark.pipelines.progress import LandMetrics, check_metrics_file  # noqa: PLC0415
+
+        check_metrics_file(file)
+        self._session = session
+        self._file = file
+        self._lock = threading.Lock()
+        self._metrics = {name: LandMetrics(name) for name in names}
+        self._states: dict[str, MemberState] = {}
+        self._said_at = time.monotonic()
+
+    def landed(self, name: str, batch: BatchLanded) -> None:
+        """Count a batch, and report progress if nothing was reported for some time."""
+        with self._lock:
+            self._find(name).landed(batch)
+            self._write()
+            now = time.monotonic()
+            if now - self._said_at >= _EVERY_SECONDS:
+                self._said_at = now
+                self._session.reporter.note(f"  {self.say()}")
+
+    def progressed(self, name: str, progress: LandProgress) -> None:
+        """Add the figures of a batch."""
+        with self._lock:
+            self._find(name).progressed(progress)
+
+    def changed(self, status: MemberStatus) -> None:
+        """Report that a pipeline was suspended, is retried, or continues."""
+        from seamark.pipelines.application import MemberState  # noqa: PLC0415
+
+        with self._lock:
+            before = self._states.get(status.name)
+            self._states[status.name] = status.state
+            self._find(status.name).set_state(is_suspended=status.state is MemberState.SUSPENDED)
+            self._write()
+            if status.state in {MemberState.SUSPENDED, MemberState.RETRYING}:
+                self._session.reporter.note(
+                    f"  {status.name}: {status.state}: {status.reason}; next attempt in {status.retry_seconds:g} s"
+                )
+            elif status.state is MemberState.ENDED and status.reason:
+                self._session.reporter.note(f"  {status.name}: {status.state}: {status.reason}")
+            elif before in {MemberState.SUSPENDED, MemberState.RETRYING}:
+                self._session.reporter.note(f"  {status.name}: {status.state}")
+
+    def close(self) -> None:
+        """Report the totals."""
+        with self._lock:
+            self._session.reporter.note(self.say())
+
+    def say(self) -> str:
+        """Format the line."""
+        found = self._metrics.values()
+        beside = "".join(
+            f", {render_number(count)} {word}"
+            for word, count in (
+                ("deleted", sum(one.deleted for one in found)),
+                ("dead letters", sum(one.dead for one in found)),
+            )
+            if count
+        )
+        states = Counter(self._states.values())
+        shown = ", ".join(f"{render_number(count)} {state}" for state, count in sorted(states.items()))
+        lag = sum(one.last.behind or 0 for one in found if one.last is not None)
+        batches, rows = sum(one.batches for one in found), sum(one.rows for one in found)
+        return (
+            f"{render_count(batches, 'batch', 'batches')} · {render_number(rows)} rows{beside} · "
+            f"lag {render_number(lag)} · {shown}"
+        )
+
+    def _find(self, name: str) -> LandMetrics:
+        from seamark.pipelines.progress import LandMetrics  # noqa: PLC0415
+
+        return self._metrics.setdefault(name, LandMetrics(name))
+
+    def _write(self) -> None:
+        from seamark.pipelines.progress import render_metrics, write_metrics  # noqa: PLC0415
+
+        if self._file is not None:
+            write_metrics(render_metrics(self._metrics.values()), self._file)
 
 
 _FORMS = [form.value for form in SubmitForm]
@@ -196,10 +284,15 @@ def plan_landing(session: Session, *, name: str, file: tuple[Path, ...], allow_p
 
 @pipelines.command(
     "run",
-    examples=["seamark pipelines run payments -f config --once", "seamark pipelines run payments -f config --yes"],
+    examples=[
+        "seamark pipelines run payments -f config --once",
+        "seamark pipelines run 'pay*' -f config --yes",
+        "seamark pipelines run --application lake -f config --yes",
+    ],
 )
-@click.argument("name")
+@click.argument("name", nargs=-1)
 @file_options(required=False)
+@option("--application", metavar="NAME", default="", help="Run the pipelines with this `application` in their spec.")
 @spark_options
 @option("--once", is_flag=True, help="Process the available records once, then end.")
 @option(
@@ -214,41 +307,86 @@ def plan_landing(session: Session, *, name: str, file: tuple[Path, ...], allow_p
 def run_landing(
     session: Session,
     *,
-    name: str,
+    name: tuple[str, ...],
     file: tuple[Path, ...],
     allow_python: bool,
+    application: str,
     spark: SparkOptions,
     once: bool,
     metrics: Path | None,
     yes: bool,
 ) -> None:
-    """Run a pipeline.
+    """Run pipelines in one Spark application.
 
-    Processes the available records; if the file has `every`, it continues until Ctrl-C. Any machine can resume it,
-    because the ledger of the table has the offsets. Of two concurrent runs, one ends automatically.
+    All pipelines, or those of these names and patterns. They process the available records; those with `every` continue
+    until Ctrl-C. Any machine can resume them, because the ledgers of the tables have the offsets.
+
+    One pipeline by its name ends with its first error. Of several, one that fails is suspended and retried while the
+    others continue, and without -f a running application follows `seamark apply`.
     """
-    from seamark.pipelines.progress import LandMetrics  # noqa: PLC0415
-    from seamark.pipelines.views import build_landing_view  # noqa: PLC0415
+    from seamark.pipelines.views import build_landings_view  # noqa: PLC0415
 
-    numbers = LandMetrics(name, file=metrics)
     with session.fleet() as fleet:
-        landings = fleet.pipelines
-        (declared,) = landings.declared(file, names=[name], allow_python=allow_python)
-        plan = landings.plan(declared)
-        _agree(session, fleet, plan, yes=yes)
-        lines = LandLines(session, numbers)
+        if len(name) == 1 and not application and not set("*?[") & set(name[0]):
+            (declared,) = fleet.pipelines.declared(file, names=name, allow_python=allow_python)
+            _run_one(session, fleet, declared, spark=spark, once=once, metrics=metrics, yes=yes)
+            return
+        choose = partial(fleet.pipelines.choose, file, patterns=name, application=application)
+        specs = choose(allow_python=allow_python)
+        if not specs:
+            raise UsageError(
+                f"no pipeline has application: {application}" if application else "no pipeline was found",
+                hint="apply spec files with pipelines, or pass them with -f PATH",
+            )
+        _agree_all(session, fleet, specs, yes=yes)
+        lines = ApplicationLines(session, [one.landing.name for one in specs], file=metrics)
         with _taking_end() as stop:
-            landings.run(
-                plan,
+            errors = fleet.pipelines.run_all(
+                specs,
                 spark=spark,
+                name=application,
                 is_endless=not once,
+                follow=None if file or once else partial(choose, must_match=False),
                 on_batch=lines.landed,
-                on_progress=numbers.progressed,
-                on_wait=lines.waiting,
+                on_progress=lines.progressed,
+                on_status=lines.changed,
                 stop=stop,
             )
         lines.close()
-        session.show(Answer(build_landing_view(landings.plan(declared))))
+        plans, failures = fleet.pipelines.plan_all(specs)
+        failures |= {one: error for one, error in errors.items() if isinstance(error, SeamarkError)}
+        session.show(build_answer(build_landings_view(plans, failures), failures, asked=len(specs)))
+
+
+def _run_one(
+    session: Session,
+    fleet: Fleet,
+    declared: PipelineSpec,
+    *,
+    spark: SparkOptions,
+    once: bool,
+    metrics: Path | None,
+    yes: bool,
+) -> None:
+    from seamark.pipelines.progress import LandMetrics  # noqa: PLC0415
+    from seamark.pipelines.views import build_landing_view  # noqa: PLC0415
+
+    numbers = LandMetrics(declared.landing.name, file=metrics)
+    plan = fleet.pipelines.plan(declared)
+    _agree(session, fleet, plan, yes=yes)
+    lines = LandLines(session, numbers)
+    with _taking_end() as stop:
+        fleet.pipelines.run(
+            plan,
+            spark=spark,
+            is_endless=not once,
+            on_batch=lines.landed,
+            on_progress=numbers.progressed,
+            on_wait=lines.waiting,
+            stop=stop,
+        )
+    lines.close()
+    session.show(Answer(build_landing_view(fleet.pipelines.plan(declared))))
 
 
 @pipelines.command("status", examples=["seamark pipelines status -f config", "seamark pipelines status payments"])
@@ -268,12 +406,7 @@ def show_landings(session: Session, *, name: str | None, file: tuple[Path, ...],
         if name:
             session.show(Answer(build_landing_view(fleet.pipelines.plan(found[0]))))
             return
-        plans, failures = [], {}
-        for one in found:
-            try:
-                plans.append(fleet.pipelines.plan(one))
-            except SeamarkError as error:
-                failures[one.landing.name] = error
+        plans, failures = fleet.pipelines.plan_all(found)
         session.show(build_answer(build_landings_view(plans, failures), failures, asked=len(found)))
 
 
@@ -300,6 +433,37 @@ def _agree(session: Session, fleet: Fleet, plan: LandPlan, *, yes: bool) -> None
         confirm_by_name(session, fleet, landing.name, yes=yes)
     except UsageError as error:
         error.hint = "review it with seamark pipelines plan, then pass --yes"
+        raise
+
+
+# Of hundreds of tables the first ones are shown; `seamark pipelines plan` has each.
+_SHOWN_TABLES = 10
+
+
+def _agree_all(session: Session, fleet: Fleet, specs: Sequence[PipelineSpec], *, yes: bool) -> None:
+    """Show which tables are created or changed, and ask. Resuming pipelines needs no second confirmation."""
+    from seamark.pipelines.status import LandState  # noqa: PLC0415
+
+    plans, failures = fleet.pipelines.plan_all(specs)
+    for name, error in failures.items():
+        session.reporter.note(f"  {name}: {error.message}; it is tried again while the others run")
+    new = [one for one in plans if one.state is LandState.NEW or one.statements]
+    count = render_count(len(specs), "pipeline")
+    behind = render_count(sum(one.behind for one in plans), "record")
+    session.reporter.note(f"{count} in one application, at most {behind} to process")
+    if not new:
+        return
+    for one in new[:_SHOWN_TABLES]:
+        landing = one.declared.landing
+        session.reporter.note(f"  {landing.name}: {landing.topic} → {landing.table} of {one.declared.where}")
+        for statement in one.statements:
+            session.reporter.note(f"    first: {statement}")
+    if len(new) > _SHOWN_TABLES:
+        session.reporter.note(f"  and {len(new) - _SHOWN_TABLES} more; see seamark pipelines plan NAME")
+    try:
+        confirm_by_name(session, fleet, new[0].declared.landing.name if len(new) == 1 else fleet.context.name, yes=yes)
+    except UsageError as error:
+        error.hint = "review them with seamark pipelines plan NAME, then pass --yes"
         raise
 
 

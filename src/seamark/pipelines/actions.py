@@ -64,7 +64,7 @@ class RegisterPipeline(StandaloneStep):
             return Effect(ChangeKind.CREATE, self.subject, words)
         changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
         fields = tuple(FieldChange(key, _spell(before.get(key)), _spell(after.get(key))) for key in changed)
-        return Effect(ChangeKind.CHANGE, self.subject, f"{words}; takes effect when the next run starts", fields)
+        return Effect(ChangeKind.CHANGE, self.subject, f"{words}; a running application uses it within 30 s", fields)
 
     def intend(self, world: Environment) -> Intent:
         return Intent(before=world.use(REGISTERED)().get(self.name), after=self.body)
@@ -83,8 +83,8 @@ def _spell(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-FORMAT = StoredFormat("registered pipeline", 3)
-# Format 3 has a field for each of these keys of `to:`, also where another one is used.
+FORMAT = StoredFormat("registered pipeline", 4)
+# Format 4 has a field for each of these keys of `to:`, also where another one is used.
 _PLACES = ("database", "lake")
 
 

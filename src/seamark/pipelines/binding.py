@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seamark.core import strict_json as strict
-from seamark.errors import RefusedError, SeamarkError
+from seamark.errors import PartialError, RefusedError, SeamarkError
 from seamark.kafka_sink.routing import Partitioner, Placement, Probe
 from seamark.tables.definition import Landing
 
@@ -176,6 +176,8 @@ OnWait = Callable[[RetryWait], None]
 
 def is_passing(error: BaseException) -> bool:
     """Whether an error is likely to be transient: a server can't be reached, and nothing is wrong with the work."""
+    if isinstance(error, PartialError):
+        return bool(error.failures) and all(is_passing(one) for one in error.failures.values())
     if isinstance(error, SeamarkError):
         return error.retryable
     return _PASSING.search(str(error)) is not None
@@ -212,10 +214,11 @@ class Outage:
             return None
         seconds = min(_LONGEST_SECONDS, _FIRST_SECONDS * 2**self._number)
         self._number += 1
-        return RetryWait(seconds, self._number, _describe(error))
+        return RetryWait(seconds, self._number, describe_error(error))
 
 
-def _describe(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
+    """Return the reason of an error in one line."""
     if isinstance(error, SeamarkError):
         return error.message
     found = _PASSING.search(str(error))

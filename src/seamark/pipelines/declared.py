@@ -47,7 +47,8 @@ class TargetRef:
 class DesiredLanding:
     """A topic that is to be landed in a table. The words are those of the file, and not checked yet.
 
-    `every` is how often a batch is landed, in seconds; None: once.
+    `every` is how often a batch is landed, in seconds; None: once. `application` names the Spark application that runs
+    it, if there are several.
     Without `dead_letters`, a record that can't be a row stops the run.
     """
 
@@ -68,6 +69,7 @@ class DesiredLanding:
     dead_letters: DesiredDeadLetters | None = None
     every: float | None = None
     records: int | None = None
+    application: str = ""
 
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -89,6 +91,7 @@ class PipelineSpec:
     start: OffsetSpec = OffsetSpec.EARLIEST
     every_seconds: float | None = None
     records: int | None = None
+    application: str = ""
 
     @property
     def technology(self) -> Technology:
@@ -145,6 +148,7 @@ def build_declared(context: Context, desired: DesiredLanding) -> PipelineSpec:
         start=start,
         every_seconds=desired.every,
         records=desired.records,
+        application=desired.application,
     )
 
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from seamark.core.files import write_atomically
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
     from seamark.pipelines.binding import RetryWait
-
-
-OBSERVED = "seamark_pipeline"
-"""The name under which a query tells what it has seen of its records: `records`, and `newest` in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +31,7 @@ class BatchLanded:
 class LandProgress:
     """One batch: its records, how long it took, and how many offsets lay behind it then.
 
-    `newest` is the timestamp of its newest record, in milliseconds since the epoch; None where it had none. `behind` is
-    None where Spark does not report it. An idle query reports batches without records now and then.
+    `newest` is the timestamp of its newest record, in milliseconds since the epoch; None where it had none.
     """
 
     batch: int
@@ -49,33 +44,6 @@ class LandProgress:
     def rate(self) -> float:
         """Records per second."""
         return self.records / self.seconds if self.seconds > 0 else 0.0
-
-
-def build_progress(told: Mapping[str, Any]) -> LandProgress:
-    """Read the JSON of a query's progress."""
-    observed = (told.get("observedMetrics") or {}).get(OBSERVED) or {}
-    records = observed.get("records")
-    return LandProgress(
-        int(told["batchId"]),
-        records=int(told.get("numInputRows") or 0) if records is None else int(records),
-        seconds=(told.get("batchDuration") or 0) / 1000,
-        behind=_count_behind(told.get("sources") or ()),
-        newest=observed.get("newest"),
-    )
-
-
-def _count_behind(sources: Any) -> int | None:
-    """The offsets between where the batch ended and where the topic did."""
-    for source in sources:
-        end, latest = source.get("endOffset"), source.get("latestOffset")
-        if isinstance(end, Mapping) and isinstance(latest, Mapping):
-            left: int = sum(
-                max(0, offset - end.get(topic, {}).get(number, 0))
-                for topic, offsets in latest.items()
-                for number, offset in offsets.items()
-            )
-            return left
-    return None
 
 
 _LOGGER = logging.getLogger("seamark.fleet")
@@ -100,10 +68,8 @@ class LandMetrics:
         self._landed_at: float | None = None
         self.retries = 0
         self._pause_seconds = 0.0
-        if file is not None and not file.absolute().parent.is_dir():
-            raise UsageError(
-                f"invalid value {str(file)!r} for --metrics: its folder does not exist", hint="create the folder"
-            )
+        self._is_suspended = False
+        check_metrics_file(file)
 
     def landed(self, batch: BatchLanded) -> None:
         """Count what a batch has landed: it is in the database."""
@@ -132,57 +98,80 @@ class LandMetrics:
                 self.newest = max(progress.newest, self.newest or 0)
             self._write()
 
+    def set_state(self, *, is_suspended: bool) -> None:
+        """Take whether it is suspended."""
+        with self._lock:
+            self._is_suspended = is_suspended
+            self._write()
+
     def render(self) -> str:
-        """The text that Prometheus reads."""
-        return "".join(self._build_lines())
+        """Return the text that Prometheus reads."""
+        return render_metrics([self])
 
     def _write(self) -> None:
-        if self._file is None:
-            return
-        try:
-            write_atomically(self.render().encode(), self._file, mode=_MODE)
-        except OSError as error:
-            # The rows are landed. A full disk of the monitoring does not justify stopping.
-            _LOGGER.warning("could not write metrics file %s: %s", self._file, error.strerror)
+        if self._file is not None:
+            write_metrics(self.render(), self._file)
 
-    def _build_lines(self) -> Iterator[str]:
+    def list_samples(self) -> Iterator[tuple[str, str, float | None, str]]:
+        """Yield each metric: its name, type, value and description. A value of None is not known yet."""
         last = self.last
-        yield from self._build("batches_total", "counter", self.batches, "Batches written by this run.")
-        yield from self._build("rows_total", "counter", self.rows, "Rows written by this run.")
-        yield from self._build("deleted_total", "counter", self.deleted, "Rows deleted by this run.")
-        yield from self._build(
-            "dead_letters_total", "counter", self.dead, "Records stored as dead letters by this run."
-        )
-        yield from self._build("records_total", "counter", self.records, "Records read by this run.")
-        yield from self._build(
-            "retries_total", "counter", self.retries, "Attempts that failed because a server was unreachable."
-        )
-        yield from self._build(
+        yield "batches_total", "counter", self.batches, "Batches written by this run."
+        yield "rows_total", "counter", self.rows, "Rows written by this run."
+        yield "deleted_total", "counter", self.deleted, "Rows deleted by this run."
+        yield "dead_letters_total", "counter", self.dead, "Records stored as dead letters by this run."
+        yield "records_total", "counter", self.records, "Records read by this run."
+        yield "retries_total", "counter", self.retries, "Attempts that failed because a server was unreachable."
+        yield (
             "retry_pause_seconds",
             "gauge",
             self._pause_seconds,
             "Pause before the next attempt; 0 if there is no outage.",
         )
-        yield from self._build(
-            "last_batch_timestamp_seconds", "gauge", self._landed_at, "Time when the last batch was committed."
-        )
-        yield from self._build(
-            "newest_record_timestamp_seconds",
-            "gauge",
-            None if self.newest is None else self.newest / 1000,
-            "Timestamp of the newest record that was read.",
-        )
+        yield "suspended", "gauge", int(self._is_suspended), "1 if the pipeline is suspended because of an error."
+        yield "last_batch_timestamp_seconds", "gauge", self._landed_at, "Time when the last batch was committed."
+        newest = None if self.newest is None else self.newest / 1000
+        yield "newest_record_timestamp_seconds", "gauge", newest, "Timestamp of the newest record that was read."
         if last is not None:
-            yield from self._build("batch_seconds", "gauge", last.seconds, "Duration of the last batch.")
-            yield from self._build("records_per_second", "gauge", last.rate, "Records per second of the last batch.")
-            yield from self._build("behind_records", "gauge", last.behind, "Lag: offsets after the last batch.")
+            yield "batch_seconds", "gauge", last.seconds, "Duration of the last batch."
+            yield "records_per_second", "gauge", last.rate, "Records per second of the last batch."
+            yield "behind_records", "gauge", last.behind, "Lag: offsets after the last batch."
 
-    def _build(self, key: str, kind: str, value: float | None, words: str) -> Iterator[str]:
-        """One metric. The name of a landing has no character that would have to be escaped."""
-        if value is None:
-            return
-        name = f"seamark_pipeline_{key}"
-        yield f'# HELP {name} {words}\n# TYPE {name} {kind}\n{name}{{pipeline="{self._name}"}} {value!r}\n'
+    @property
+    def name(self) -> str:
+        """The pipeline."""
+        return self._name
+
+
+def render_metrics(metrics: Iterable[LandMetrics]) -> str:
+    """Return the text that Prometheus reads for many pipelines: each metric once, with a sample for each of them."""
+    heads: dict[str, str] = {}
+    samples: dict[str, list[str]] = {}
+    for one in metrics:
+        for key, kind, value, words in one.list_samples():
+            if value is None:
+                continue
+            name = f"seamark_pipeline_{key}"
+            heads[name] = f"# HELP {name} {words}\n# TYPE {name} {kind}\n"
+            # The name of a pipeline has no character that would have to be escaped.
+            samples.setdefault(name, []).append(f'{name}{{pipeline="{one.name}"}} {value!r}\n')
+    return "".join(head + "".join(samples[name]) for name, head in heads.items())
+
+
+def write_metrics(text: str, file: Path) -> None:
+    """Replace the metrics file. A failure is logged only."""
+    try:
+        write_atomically(text.encode(), file, mode=_MODE)
+    except OSError as error:
+        # The rows are written. A full disk of the monitoring does not justify stopping.
+        _LOGGER.warning("could not write metrics file %s: %s", file, error.strerror)
+
+
+def check_metrics_file(file: Path | None) -> None:
+    """Refuse a metrics file whose folder does not exist."""
+    if file is not None and not file.absolute().parent.is_dir():
+        raise UsageError(
+            f"invalid value {str(file)!r} for --metrics: its folder does not exist", hint="create the folder"
+        )
 
 
 def _keep_pace(last: LandProgress, idle: LandProgress) -> LandProgress:

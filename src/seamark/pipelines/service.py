@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fnmatch
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seamark.changes.permissions import build_access, check_permission
-from seamark.errors import NotFoundError
+from seamark.core.readings import fan_out
+from seamark.errors import NotFoundError, SeamarkError
 from seamark.pipelines.actions import read_body
 from seamark.pipelines.binding import check_bindable
 from seamark.pipelines.declared import PipelineSpec, choose_declared
@@ -23,8 +27,10 @@ if TYPE_CHECKING:
     from seamark.context import Context
     from seamark.kafka.api import BrokersPort
     from seamark.kafka.model import TopicStatus
+    from seamark.pipelines.application import MemberStatus
     from seamark.pipelines.binding import OnWait
     from seamark.pipelines.declared import DesiredLanding
+    from seamark.pipelines.progress import BatchLanded, LandProgress
     from seamark.pipelines.spark_job import OnBatch, OnProgress
     from seamark.tables.model import LedgerEntry
 
@@ -115,6 +121,11 @@ class Pipelines:
             former=sum(one.topic == topic.name and one.topic_id != topic.topic_id for one in ledger.values()),
         )
 
+    def plan_all(self, specs: Iterable[PipelineSpec]) -> tuple[tuple[LandPlan, ...], dict[str, SeamarkError]]:
+        """Plan many pipelines at once. Returns the plans, and by name the errors of those that can't be planned."""
+        answers = fan_out({one.landing.name: partial(self.plan, one) for one in specs})
+        return tuple(answers.results.values()), dict(answers.failures)
+
     def run(
         self,
         plan: LandPlan,
@@ -159,6 +170,92 @@ class Pipelines:
                 on_wait=on_wait,
                 stop=stop,
             )
+
+    def run_all(
+        self,
+        specs: Sequence[PipelineSpec],
+        *,
+        spark: SparkOptions | None = None,
+        name: str = "",
+        is_endless: bool = True,
+        follow: Callable[[], Sequence[PipelineSpec]] | None = None,
+        on_batch: Callable[[str, BatchLanded], None] | None = None,
+        on_progress: Callable[[str, LandProgress], None] | None = None,
+        on_status: Callable[[MemberStatus], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> dict[str, Exception]:
+        """Run many pipelines in one Spark application. One that fails is suspended and retried.
+
+        Args:
+            specs: The pipelines. Tables that don't exist or lack columns are created or extended.
+            spark: Where Spark runs.
+            name: The name of the application, as Spark's UI shows it.
+            is_endless: Whether pipelines with `every` continue until `stop`.
+            follow: Reads the pipelines that should run now: those that are applied meanwhile are added, changed and
+                removed.
+            on_batch: Called after each batch.
+            on_progress: Called with the figures of each batch.
+            on_status: Called when the state of a pipeline changes.
+            stop: Asks the application to end.
+
+        Returns:
+            By name, the errors of pipelines that have ended with one.
+
+        Raises:
+            PermissionDeniedError: No role allows it, or the context is read-only.
+        """
+        for spec in specs:
+            check_permission(build_access(self._context), Permission.OPERATE, doing=f"run {spec.landing.name}")
+        require_spark()
+        options = spark or SparkOptions()
+        work = Work("pipelines", name or self._context.name, "seamark pipelines run")
+        fair = replace(options, conf={"spark.scheduler.mode": "FAIR", **options.conf})
+        with open_spark(fair, work) as session:
+            from seamark.pipelines.spark_application import run_application  # noqa: PLC0415
+            from seamark.spark.settings import build_client, build_source  # noqa: PLC0415
+
+            return run_application(
+                session,
+                specs,
+                build_source(self._context),
+                source_client=build_client(self._context),
+                is_endless=is_endless,
+                follow=follow,
+                on_batch=on_batch,
+                on_progress=on_progress,
+                on_status=on_status,
+                stop=stop,
+            )
+
+    def choose(
+        self,
+        paths: Sequence[Path] = (),
+        *,
+        patterns: Sequence[str] = (),
+        application: str = "",
+        allow_python: bool = False,
+        must_match: bool = True,
+    ) -> tuple[PipelineSpec, ...]:
+        """Return the pipelines of these files, or those that were applied, that match a pattern and an application.
+
+        Raises:
+            NotFoundError: A pattern matches none, and each must match.
+        """
+        found = self.declared(paths, allow_python=allow_python)
+        known = [one.landing.name for one in found]
+        for pattern in patterns if must_match else ():
+            if not fnmatch.filter(known, pattern):
+                raise NotFoundError(
+                    f"no pipeline matches {pattern}",
+                    cause=f"found: {', '.join(known)}" if known else "no pipeline was found",
+                    hint="list pipelines with seamark pipelines status; apply their spec files, or pass them with -f",
+                )
+        return tuple(
+            one
+            for one in found
+            if (not patterns or any(fnmatch.fnmatchcase(one.landing.name, pattern) for pattern in patterns))
+            and (not application or one.application == application)
+        )
 
     def _read_topic(self, declared: PipelineSpec) -> TopicStatus:
         name = declared.landing.topic

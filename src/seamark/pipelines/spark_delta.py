@@ -1,28 +1,30 @@
-"""A landing's table in a lake: a batch is one commit, which has its files and its offsets."""
+"""The Delta tables of pipelines: tasks write data files, and the driver commits them with the offsets."""
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
-from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from seamark.errors import RejectedError
-from seamark.pipelines.bad_records import WrittenLetters
+from seamark.errors import RejectedError, UnreachableError
+from seamark.pipelines.bad_records import BadRecords, WrittenLetters, build_refusal
 from seamark.pipelines.binding import Binding
 from seamark.pipelines.progress import BatchLanded
-from seamark.pipelines.spark_delta_sink import LakeSink, build_options
 from seamark.pipelines.spark_frame import KEY, PARTITION, REASON, TIMESTAMP, VALUE, build_land_frame
-from seamark.spark.sessions import active_session, register_sink
+from seamark.spark.tasks import run_tasks
 from seamark.tables.definition import Landing
-from seamark.tables.delta.files import DataFile
+from seamark.tables.delta.files import DataFile, TableWriter
 from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.maintenance import enter_landing
-from seamark.tables.delta.schema import require_fit
+from seamark.tables.delta.schema import build_file_schema, build_table_schema, require_fit
 from seamark.tables.delta.table import LakeTable, Position
 from seamark.tables.delta.technology import DATE_COLUMN, DEAD_LETTER, find_lake_type
 from seamark.tables.model import OFFSET, LedgerAdvance, LedgerEntry
@@ -35,6 +37,8 @@ _WHOLE = r"^-?[0-9]{1,17}$"
 _BOUNDS = {"timestamp": (-62_135_596_800_000_000, 253_402_300_799_999_999), "date": (-719_162, 2_932_896)}
 _COUNTS = {"timestamp": sf.unix_micros, "date": sf.unix_date}
 _MOST_MILLIS = 9_000_000_000_000_000
+# So many offsets are worth a task of their own.
+_TASK_RECORDS = 20_000
 
 
 def build_lake_frame(records: DataFrame, landing: Landing) -> DataFrame:
@@ -111,8 +115,58 @@ def _build_letter(landing: Landing) -> Column:
     return sf.when(sf.col(REASON).isNotNull(), letter)
 
 
+@dataclass(frozen=True, slots=True)
+class LakeWriter:
+    """Writes the data files of one task. `offsets` and `spent` bound its dead letters."""
+
+    landing: Landing
+    place: TableLocation = field(repr=False)
+    offsets: int
+    spent: int
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> dict[str, Any]:
+        """Write the files of one task, on an executor.
+
+        Raises:
+            UnreachableError: The store could not be written to.
+        """
+        try:
+            return self._write(iterator)
+        except RejectedError as error:
+            # Returned and not raised: Spark would run the task four times, with the same result each time.
+            return {"refusal": [error.message, error.cause, error.hint]}
+        except OSError as error:
+            raise UnreachableError(
+                f"could not write to {self.place.url}",
+                cause=" ".join(str(error).split())[:300],
+                hint="check that the storage of the lake is reachable, and the permissions of its keys",
+            ) from error
+
+    def _write(self, iterator: Iterator[pa.RecordBatch]) -> dict[str, Any]:
+        partition = DATE_COLUMN if self.landing.date_from else ""
+        writer = TableWriter(self.place, build_file_schema(self.landing), partition=partition)
+        schema = build_table_schema(self.landing)
+        bad = BadRecords(self.landing, spot=self.landing.topic, offsets=self.offsets, spent=self.spent)
+        for batch in iterator:
+            if not batch.num_rows:
+                continue
+            reasons = Counter(pc.drop_null(batch.column(REASON)).to_pylist())
+            if reasons and self.landing.dead_letters is None:
+                first = batch.filter(pc.is_valid(batch.column(REASON)))
+                raise build_refusal(
+                    self.landing,
+                    f"record {self.landing.topic}-{first.column(PARTITION)[0]}@{first.column(OFFSET)[0]}",
+                    reason=first.column(REASON)[0].as_py(),
+                )
+            bad.add(reasons, records=batch.num_rows)
+            writer.write(batch.select(schema.names).cast(schema))
+        bad.end()
+        files = [file.to_dict() for file in writer.close()]
+        return {"files": files, "records": bad.records, "dead": bad.dead, "reasons": dict(bad.reasons)}
+
+
 class LakeTarget:
-    """Where `run_landing` lands in a lake."""
+    """The table of one pipeline in a lake, for the driver."""
 
     def __init__(self, landing: Landing, lake: TableLocation) -> None:
         self._landing = landing
@@ -124,9 +178,8 @@ class LakeTarget:
         self._committing = threading.Lock()
 
     def prepare(self, spark: SparkSession) -> None:
-        """Have Spark know the sink, and the lake know the landing. A table that does not fit is refused."""
+        """Check that the table fits, and register the pipeline in the lake."""
         require_fit(self._table, self._landing)
-        register_sink(spark, LakeSink)
         enter_landing(self._lake, self._landing.owner, table=self._landing.table)
 
     def read(self) -> dict[tuple[str, int], LedgerEntry]:
@@ -159,25 +212,21 @@ class LakeTarget:
         """The columns of the table, and the metadata of each record."""
         return build_lake_frame(records, self._landing)
 
-    def land(self, rows: DataFrame, steps: Sequence[LedgerAdvance], *, number: int, folder: Path) -> BatchLanded:
-        """Write the files of a batch, and commit them."""
-        if not steps:
-            # Spark begins with a batch even where there is nothing to read.
-            return BatchLanded(number, rows=0, deleted=0, dead=0)
-        told = folder / f"files-{number}"
+    def land(self, rows: DataFrame, steps: Sequence[LedgerAdvance], *, number: int) -> BatchLanded:
+        """Have the tasks write the files of a batch, and commit them with the offsets."""
         offsets = sum(step.end - step.entry.next_offset for step in steps)
-        options = build_options(self._landing, self._table.at, told=told, offsets=offsets, spent=self._letters.written)
-        with active_session(rows.sparkSession):
-            rows.write.format(LakeSink.name()).mode("append").options(**options).save()
-        found = json.loads(told.read_text(encoding="utf-8"))
-        told.unlink()
-        for message, cause, hint in found["refusals"]:
-            raise RejectedError(message, cause=cause, hint=hint)
+        writer = LakeWriter(self._landing, self._table.at, offsets=offsets, spent=self._letters.written)
+        # One file for few records, and not one for each partition of the topic: files cost every reader.
+        receipts = run_tasks(rows.coalesce(max(1, min(len(steps), offsets // _TASK_RECORDS))), writer)
+        for one in receipts:
+            if "refusal" in one:
+                message, cause, hint = one["refusal"]
+                raise RejectedError(message, cause=cause, hint=hint)
         # Before the commit: if too many are bad, nothing of the batch is landed.
-        self._letters.add(found["letters"])
-        files = [DataFile(**one) for one in found["files"]]
+        self._letters.add(receipts)
+        files = [DataFile(**file) for one in receipts for file in one["files"]]
         with self._committing:
             seen = self._seen or self._table.read_position()
             self._seen = self._table.commit(files, [step.after for step in steps], seen=seen)
-        count, dead = sum(file.rows for file in files), sum(one["dead"] for one in found["letters"])
+        count, dead = sum(file.rows for file in files), sum(one["dead"] for one in receipts)
         return BatchLanded(number, rows=count - dead, deleted=0, dead=dead)

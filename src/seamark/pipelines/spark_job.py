@@ -1,35 +1,33 @@
-"""A topic landed by Structured Streaming: each record becomes a row once, whatever dies on the way.
+"""Run pipelines on Spark in batches: each record becomes a row once, whatever fails in between.
 
-The offsets beside the rows are the only truth: a ledger in PostgreSQL, or the last commit of a lake's table. Each run
-starts where they stand, with a checkpoint of its own that is thrown away, and moves them with the rows.
+The ledger beside the rows, in PostgreSQL or in the last commit of a Delta table, is the only record of progress. A
+batch is a range of offsets for each partition, from the ledger to the end of the log. The driver chooses it, Spark
+reads exactly that range, and rows and ledger are committed together.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Protocol
 from uuid import uuid4
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 
-from seamark.errors import SeamarkError, UnreachableError, UsageError
+from seamark.errors import UnreachableError, UsageError
 from seamark.kafka.brokers import Brokers
-from seamark.kafka.model import OffsetSpec
+from seamark.kafka.model import OffsetSpec, TopicPartition
 from seamark.kafka_sink.spark import BatchLimit
 from seamark.pipelines.binding import PATIENCE_SECONDS, Binding, OnWait, Outage, check_growth, find_binding
-from seamark.pipelines.progress import OBSERVED, BatchLanded, LandProgress, build_progress
+from seamark.pipelines.progress import BatchLanded, LandProgress
+from seamark.pipelines.spark_frame import FrameRecipe
 from seamark.pipelines.spark_topic import LandTopic
 from seamark.spark.sessions import branch, describe_jobs
 from seamark.spark.settings import build_source_client, build_source_options
@@ -41,138 +39,289 @@ from seamark.tables.registry import find_technology
 class LandTarget(Protocol):
     """The half of a technology for the driver of a run: a place for rows, with the offsets that came with them.
 
-    Rows and offsets are committed together, and what a task writes is this half's own affair: PostgreSQL's tasks commit
-    their ranges, while Delta's write files that the driver commits.
+    Rows and offsets are committed together. What a task writes is up to this half: PostgreSQL's tasks commit their
+    ranges, while Delta's write files that the driver commits.
     """
 
     def prepare(self, spark: SparkSession) -> None:
-        """Make what is needed to begin."""
+        """Check that the table fits, and create what is needed to begin."""
 
     def read(self) -> dict[tuple[str, int], LedgerEntry]:
-        """The offsets that are held, by the topic's id and the partition."""
+        """Read the offsets of the ledger, by topic ID and partition."""
 
     def claim(self, firsts: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-        """Take partitions; one that is not held begins as it stands in `firsts`."""
+        """Claim partitions; one that the ledger doesn't have begins as in `firsts`."""
 
     def watch(self, entries: Sequence[LedgerEntry]) -> None:
-        """Look whether these are still held.
+        """Check that these are still claimed by this run.
 
         Raises:
-            FencedError: another run has taken them.
-            UnreachableError: the target doesn't respond; what is held is unknown.
+            FencedError: Another run has claimed them.
+            UnreachableError: The target doesn't respond.
         """
 
     def bind(self, binding: Binding) -> None:
         """Have every task check that the keys of its records belong in its partition."""
 
     def build_rows(self, records: DataFrame) -> DataFrame:
-        """The rows of the topic's records, as `land` takes them."""
+        """Build the rows of these records, as `land` takes them."""
 
-    def land(self, rows: DataFrame, steps: Sequence[LedgerAdvance], *, number: int, folder: Path) -> BatchLanded:
-        """Land a batch of rows. Afterwards every step is done, or it raises.
+    def land(self, rows: DataFrame, steps: Sequence[LedgerAdvance], *, number: int) -> BatchLanded:
+        """Write a batch of rows. Afterwards every step is done, or it raises.
 
         Raises:
-            FencedError: another run has taken or moved what this one held.
+            FencedError: Another run has claimed or moved what this one had claimed.
         """
 
 
 _LOGGER = logging.getLogger("seamark.spark")
-# Spark reports events with a delay. The last batch is waited for, but not for ever.
-_LAST_SECONDS = 5.0
-
-OnProgress = Callable[[LandProgress], None]
-
-
-def observe_records(records: DataFrame) -> DataFrame:
-    """The records of a topic, counted as they pass."""
-    newest = sf.max(sf.unix_millis("timestamp"))
-    return records.observe(OBSERVED, sf.count(sf.lit(1)).alias("records"), newest.alias("newest"))
-
-
-@contextmanager
-def listening(spark: SparkSession, name: str, tell: OnProgress | None) -> Iterator[None]:
-    """Have the progress of the query of that name told, until its last batch."""
-    if tell is None:
-        yield
-        return
-    listener = _Listener(name, tell)
-    spark.streams.addListener(listener)
-    try:
-        yield
-    finally:
-        listener.wait()
-        spark.streams.removeListener(listener)
-
-
-class _Listener(StreamingQueryListener):
-    """Hears of all queries of the session, and passes one on. What it raises would end nothing, and be lost."""
-
-    def __init__(self, name: str, tell: OnProgress) -> None:
-        self._name = name
-        self._tell = tell
-        self._run: Any = None
-        self._ended = threading.Event()
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's word
-        if event.name == self._name:
-            self._run = event.runId
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        if event.progress.name != self._name:
-            return
-        try:
-            self._tell(build_progress(json.loads(event.progress.json)))
-        except Exception:
-            _LOGGER.exception("could not report the progress of %s", self._name)
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        if event.runId == self._run:
-            self._ended.set()
-
-    def wait(self) -> None:
-        """Wait until all progress is reported, if there is any."""
-        if self._run is not None:
-            self._ended.wait(_LAST_SECONDS)
-
-
 _POLL_SECONDS = 0.5
-# A run that has nothing to land asks so often whether it still holds its partitions.
+# A run that has nothing to process asks so often whether it still holds its partitions.
 _WATCH_SECONDS = 10.0
-# Spark would start a process for each file of the checkpoint, many times, to ask whether it is a link. This one is our
-# own and thrown away.
-_CONFS = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    )
-}
-# A batch of so many offsets is worth a look at what its records weigh.
+# For a batch of so many offsets, the size of its records is worth a look.
 _LARGE_RECORDS = 50_000
-# How long a batch may continue after the landing is asked to end.
+# How long a batch may continue after the run is asked to end.
 _END_SECONDS = 60.0
+_OBSERVED = "seamark_pipeline"
 DEFAULT_RECORDS = 600_000
-"""How many offsets a batch has at most, all partitions together."""
+"""The maximum number of offsets of a batch, all partitions together."""
+
+OnBatch = Callable[[BatchLanded], None]
+OnProgress = Callable[[LandProgress], None]
+Ends = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class LandEnds:
-    """Both ends. `source` are options of Spark's own Kafka source.
+    """Both ends of a pipeline.
 
-    `target` is what `open_access` of the target's technology returns: for PostgreSQL its DSN or a reference to it, for
-    Delta a `LakePlace`.
-
-    `source_client` is needed only where librdkafka can't take Java's settings.
+    Attributes:
+        source: Options of Spark's own Kafka source.
+        target: What `open_access` of the target's technology returns: for PostgreSQL its DSN or a reference to it, for
+            Delta a `TableLocation`.
+        source_client: The settings of librdkafka, where it can't take Java's.
     """
 
     source: Mapping[str, str] = field(repr=False)
     target: Any = field(repr=False)
     source_client: Mapping[str, str] | None = field(default=None, repr=False)
 
+    def build_client(self) -> Mapping[str, str]:
+        """Return the settings of librdkafka."""
+        return self.source_client or build_source_client(self.source)
 
-OnBatch = Callable[[BatchLanded], None]
+
+class PipelineRun:
+    """One pipeline in a Spark application: the partitions that it has claimed, and how a batch is processed.
+
+    Not for several threads at a time.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        landing: Landing,
+        ends: LandEnds,
+        *,
+        brokers: Brokers,
+        records: int = DEFAULT_RECORDS,
+        start: OffsetSpec = OffsetSpec.EARLIEST,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._spark = spark
+        self._landing = landing
+        self._records = records
+        self._start = start
+        self._on_progress = on_progress
+        self._options = {**build_source_options(ends.source), "includeHeaders": "false"}
+        self._client = ends.build_client()
+        self._topic = LandTopic(landing, brokers)
+        # Resolved by name, because a run in a database needs no Delta, and one in a lake no driver of PostgreSQL.
+        self._target: LandTarget = resolve_name(find_technology(landing.store).driver)(landing, ends.target)
+        self._is_prepared = False
+        self._recipe: FrameRecipe | None = None
+        self.entries: dict[int, LedgerEntry] = {}
+        # How many partitions the topic had when they were claimed, and what is processed before its new ones.
+        self._partitions = 0
+        self._first: dict[int, int] = {}
+        self._grown_ends: dict[tuple[int, int], Mapping[int, int]] = {}
+        self._is_grown = False
+        self._number = 0
+        self._tag = f"seamark-pipeline-{landing.name}-{uuid4().hex[:6]}"
+
+    @property
+    def spots(self) -> tuple[TopicPartition, ...]:
+        """The partitions that are read now."""
+        return tuple((self._landing.topic, number) for number in sorted(self.entries))
+
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether the topic has grown, and its new partitions wait for the end of the previous ones."""
+        return bool(self._first)
+
+    def begin(self) -> None:
+        """Claim all partitions of the topic, at the offsets of the ledger."""
+        if not self._is_prepared:
+            self._target.prepare(self._spark)
+            # A session of its own: what is set for this pipeline must not be set for others.
+            self._spark = branch(self._spark, {})
+            self._is_prepared = True
+        known = self._target.read()
+        firsts = self._topic.read_firsts(known, start=self._start)
+        self._partitions = len(firsts)
+        self._is_grown = False
+        self._first = {}
+        if self._landing.needs_binding:
+            firsts = self._bind(firsts, known)
+        self.entries = {one.partition: one for one in self._target.claim(firsts)}
+        # Records that arrived in new partitions before they were seen count too.
+        self._start = OffsetSpec.EARLIEST
+
+    def plan(self, ends: Ends) -> tuple[LedgerAdvance, ...]:
+        """Plan the next batch: a range for each partition that has records up to these ends.
+
+        If there are more than a batch may have, each partition gets its share.
+        """
+        topic = self._landing.topic
+        behind = {
+            number: end - entry.next_offset
+            for number, entry in self.entries.items()
+            if (end := ends.get((topic, number), 0)) > entry.next_offset
+        }
+        total = sum(behind.values())
+        counts = {number: max(1, count * self._records // total) for number, count in behind.items()}
+        return tuple(
+            LedgerAdvance(entry, entry.next_offset + min(behind[number], counts[number]))
+            for number, entry in sorted(self.entries.items())
+            if number in behind
+        )
+
+    def land(self, steps: Sequence[LedgerAdvance], ends: Ends) -> BatchLanded:
+        """Process a batch, which `plan` gave for these ends.
+
+        Raises:
+            RefusedError: The topic was recreated, or records were deleted before they were processed.
+            FencedError: Another run has claimed the partitions, or the offsets were moved.
+        """
+        # Before any row: the ends may be those of a recreated topic that has as many records as the previous one.
+        self._is_grown = self._topic.count_partitions() > self._partitions
+        limit = BatchLimit(self._spark)
+        if sum(step.end - step.entry.next_offset for step in steps) >= _LARGE_RECORDS:
+            begins = {step.entry.partition: step.entry.next_offset for step in steps}
+            limit.look(self._client, self._landing.topic, begins=begins)
+        number, began_at = self._number, time.monotonic()
+        observed: Observation | None = None
+
+        def run() -> BatchLanded:
+            # What a first try has written, a second one finds written.
+            nonlocal observed
+            observed = Observation(_OBSERVED) if self._on_progress is not None else None
+            if self._recipe is None:
+                self._recipe = FrameRecipe(self._spark, self._target.build_rows)
+            rows = self._recipe.apply(self._read(steps, observed))
+            return self._target.land(rows, steps, number=number)
+
+        try:
+            text = f"seamark pipeline {self._landing.name}: batch {number}"
+            with describe_jobs(self._spark, text, tag=self._tag, pool=self._landing.name):
+                landed = limit.run(run)
+        except PySparkException:
+            # Spark's own text for records that are gone names neither the pipeline nor what to do.
+            self._topic.check_kept(self.entries.values())
+            raise
+        self._number += 1
+        self.entries |= {step.entry.partition: step.after for step in steps}
+        self._topic.mirror(self.entries.values())
+        if self._on_progress is not None and observed is not None:
+            self._on_progress(self._build_progress(number, observed.get, time.monotonic() - began_at, ends))
+        self._first = {one: end for one, end in self._first.items() if self.entries[one].next_offset < end}
+        return landed
+
+    def watch(self) -> None:
+        """Check the claims and the topic: without records no batch would.
+
+        Raises:
+            FencedError: Another run has claimed the partitions, or the offsets were moved.
+            RefusedError: The topic was recreated.
+        """
+        try:
+            self._target.watch(list(self.entries.values()))
+            self.follow_growth()
+        except UnreachableError:
+            # Asked again with the next look, and no batch is committed without an answer.
+            return
+
+    def follow(self) -> None:
+        """Claim the new partitions of a topic that has grown, if they may begin."""
+        if self._is_grown or (len(self.entries) < self._partitions and not self._first):
+            self.begin()
+
+    def follow_growth(self) -> bool:
+        """Ask whether the topic has grown, and claim its new partitions. Returns whether there are any."""
+        if self._topic.count_partitions() <= self._partitions:
+            return False
+        self.begin()
+        return True
+
+    def cancel(self) -> None:
+        """End a batch that is under way in another thread. What it has committed stays."""
+        self._spark.sparkContext.cancelJobsWithTag(self._tag)
+
+    def reload(self) -> None:
+        """Read the ledger again, after a batch that was cancelled."""
+        ledger = self._target.read()
+        self.entries = {number: ledger.get(entry.key, entry) for number, entry in self.entries.items()}
+        self._topic.mirror(self.entries.values())
+
+    def _bind(self, firsts: list[LedgerEntry], known: Mapping[tuple[str, int], LedgerEntry]) -> list[LedgerEntry]:
+        """Have keys checked, and leave out new partitions until the previous ones are processed to their current ends.
+
+        A key that moved to a new partition has its earlier records in a partition that was there before.
+        """
+        self._topic.check_same(known)
+        former = [one for one in firsts if one.key in known]
+        binding = find_binding(self._landing, self._topic.probe(self._client), is_first=not former)
+        if former and len(former) < len(firsts):
+            check_growth(self._landing, len(former), len(firsts))
+            growth = (len(former), len(firsts))
+            if growth not in self._grown_ends:
+                # Where they ended when the growth was seen first: they may never stop growing.
+                self._grown_ends[growth] = self._topic.read_ends([one.partition for one in former])
+            ends = self._grown_ends[growth]
+            binding = replace(binding, before=len(former), grown_at=ends)
+            self._first = {one.partition: end for one in former if one.next_offset < (end := ends[one.partition])}
+            if self._first:
+                firsts = former
+        self._target.bind(binding)
+        return firsts
+
+    def _read(self, steps: Sequence[LedgerAdvance], observed: Observation | None) -> DataFrame:
+        topic = self._landing.topic
+        reader = self._spark.read.format("kafka").options(**self._options)
+        reader = reader.option("assign", json.dumps({topic: [step.entry.partition for step in steps]}))
+        begins = {str(step.entry.partition): step.entry.next_offset for step in steps}
+        ends = {str(step.entry.partition): step.end for step in steps}
+        reader = reader.option("startingOffsets", json.dumps({topic: begins}))
+        records = reader.option("endingOffsets", json.dumps({topic: ends})).load()
+        if observed is None:
+            return records
+        newest = sf.max(sf.unix_millis("timestamp"))
+        return records.observe(observed, sf.count(sf.lit(1)).alias("records"), newest.alias("newest"))
+
+    def _build_progress(self, number: int, found: Mapping[str, Any], seconds: float, ends: Ends) -> LandProgress:
+        topic = self._landing.topic
+        behind = sum(max(0, ends.get((topic, one), 0) - entry.next_offset) for one, entry in self.entries.items())
+        return LandProgress(number, int(found["records"]), seconds, behind=behind, newest=found["newest"])
 
 
-class _Grown(Exception):  # noqa: N818 - not an error: the run continues with more partitions
-    """The topic has more partitions than the query reads."""
+def read_ends(brokers: Brokers, spots: Iterable[TopicPartition]) -> Ends:
+    """Read where committed records end, with one call for all partitions.
+
+    Raises:
+        PartialError: A partition could not be read.
+    """
+    found = brokers.read_log_offsets(spots, at=OffsetSpec.STABLE).require_complete(what="the ends of the topics")
+    return {spot: one.offset for spot, one in found.items() if one is not None}
 
 
 def run_landing(
@@ -189,14 +338,17 @@ def run_landing(
     patience_seconds: float = PATIENCE_SECONDS,
     stop: threading.Event | None = None,
 ) -> tuple[LedgerEntry, ...]:
-    """Land what is there now; with `every_seconds`, continue until `stop` is set. Returns the ledger's entries then.
+    """Process the available records of one pipeline; with `every_seconds`, continue until `stop` is set.
 
     Once it has begun, an outage of database, lake or brokers is waited out, up to `patience_seconds`; `on_wait` is
-    called before each pause. Nothing is lost or landed twice, because each try begins where the ledger stands.
+    called before each pause. Nothing is lost or written twice, because each try begins at the ledger.
+
+    Returns:
+        The entries of the ledger at the end.
 
     Raises:
-        FencedError: another run of the same landing has begun, or its offsets were moved.
-        RefusedError: records that were not landed are gone, or the topic was recreated.
+        FencedError: Another run of the same pipeline has begun, or its offsets were moved.
+        RefusedError: Records were deleted before they were processed, or the topic was recreated.
     """
     if records < 1 or (every_seconds is not None and every_seconds < 0):
         raise UsageError("invalid batch settings: expected at least one record, and a pause of 0 s or more")
@@ -207,18 +359,16 @@ def run_landing(
         if on_batch is not None:
             on_batch(landed)
 
-    run = _Run(spark, landing, ends, records=records, on_batch=count, on_progress=on_progress)
-    with run.brokers:
-        run.prepare()
+    with Brokers(ends.build_client()) as brokers:
+        run = PipelineRun(spark, landing, ends, brokers=brokers, records=records, start=start, on_progress=on_progress)
+        batches = _Batches(run, brokers, on_batch=count, stop=stop)
         while True:
             try:
-                run.take(start)
-                run.catch_up(stop)
-                run.stream(every_seconds, stop)
-            except _Grown:
-                # What came to new partitions before we knew of them counts too.
-                start = OffsetSpec.EARLIEST
-                continue
+                run.begin()
+                if every_seconds is None:
+                    batches.run_available()
+                else:
+                    batches.run_endless(every_seconds)
             except Exception as error:
                 # What can't be reached when a run begins is probably wrong in its settings.
                 wait = outage.plan(error) if run.entries else None
@@ -233,202 +383,65 @@ def run_landing(
             return tuple(run.entries.values())
 
 
-class _Run:
-    """One run: what it holds, and what a batch does."""
+class _Batches:
+    """The batches of one pipeline, one after the other, until `stop` is set."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        landing: Landing,
-        ends: LandEnds,
-        *,
-        records: int,
-        on_batch: OnBatch | None,
-        on_progress: OnProgress | None,
-    ) -> None:
-        self._spark = spark
-        self._landing = landing
-        self._records = records
+    def __init__(self, run: PipelineRun, brokers: Brokers, *, on_batch: OnBatch, stop: threading.Event) -> None:
+        self._run = run
+        self._brokers = brokers
         self._on_batch = on_batch
-        self._on_progress = on_progress
-        self._options = {**build_source_options(ends.source), "includeHeaders": "false"}
-        self._client = ends.source_client or build_source_client(ends.source)
-        self.brokers = Brokers(self._client)
-        self._topic = LandTopic(landing, self.brokers)
-        self._failure: BaseException | None = None
-        self._is_idle = threading.Event()
-        self._is_idle.set()
-        self.target = _open_target(landing, ends)
-        self.entries: dict[int, LedgerEntry] = {}
-        # How many partitions the topic had when they were taken, and what is to be landed before its new ones.
-        self._partitions = 0
-        self._first: Mapping[int, int] = {}
-        self._ends: dict[tuple[int, int], Mapping[int, int]] = {}
+        self._stop = stop
 
-    def prepare(self) -> None:
-        """Have the target ready, and a session for what is set for this run alone."""
-        self.target.prepare(self._spark)
-        self._spark = branch(self._spark, _CONFS)
+    def run_available(self) -> None:
+        """Process the records that are there now, in all partitions that the topic has at the end."""
+        run, ends = self._run, dict(read_ends(self._brokers, self._run.spots))
+        while not self._stop.is_set():
+            if steps := run.plan(ends):
+                self._land(steps, ends)
+            elif run.is_catching_up:
+                # The end of an open transaction.
+                self._stop.wait(_POLL_SECONDS)
+                ends |= read_ends(self._brokers, run.spots)
+            elif not run.follow_growth():
+                return
+            if new := [spot for spot in run.spots if spot not in ends]:
+                ends |= read_ends(self._brokers, new)
 
-    def take(self, start: OffsetSpec) -> None:
-        """Take all partitions of the topic."""
-        known = self.target.read()
-        firsts = self._topic.read_firsts(known, start=start)
-        self._partitions = len(firsts)
-        self._first = {}
-        if self._landing.needs_binding:
-            firsts = self._bind(firsts, known)
-        self.entries = {one.partition: one for one in self.target.claim(firsts)}
+    def run_endless(self, every_seconds: float) -> None:
+        """Start a batch every so many seconds, or when the one before it has ended."""
+        watched_at = time.monotonic()
+        while not self._stop.is_set():
+            began_at = time.monotonic()
+            ends = read_ends(self._brokers, self._run.spots)
+            steps = self._run.plan(ends)
+            if steps:
+                self._land(steps, ends)
+            due_at = began_at + (every_seconds if steps else max(every_seconds, _POLL_SECONDS))
+            while (rest := due_at - time.monotonic()) > 0 and not self._stop.wait(min(rest, _WATCH_SECONDS)):
+                if time.monotonic() - watched_at >= _WATCH_SECONDS:
+                    self._run.watch()
+                    watched_at = time.monotonic()
 
-    def _bind(self, firsts: list[LedgerEntry], known: Mapping[tuple[str, int], LedgerEntry]) -> list[LedgerEntry]:
-        """Have keys checked, and omit new partitions until the previous ones are landed to their current ends.
-
-        A key that moved to a new partition has its earlier records in a partition that was there before.
-        """
-        self._topic.check_same(known)
-        former = [one for one in firsts if one.key in known]
-        binding = find_binding(self._landing, self._topic.probe(self._client), is_first=not former)
-        if former and len(former) < len(firsts):
-            check_growth(self._landing, len(former), len(firsts))
-            growth = (len(former), len(firsts))
-            if growth not in self._ends:
-                # Where they ended when the growth was seen first: they may never stop growing.
-                self._ends[growth] = self._topic.read_ends([one.partition for one in former])
-            ends = self._ends[growth]
-            binding = replace(binding, before=len(former), grown_at=ends)
-            self._first = {one.partition: end for one in former if one.next_offset < (end := ends[one.partition])}
-            if self._first:
-                firsts = former
-        self.target.bind(binding)
-        return firsts
-
-    def catch_up(self, stop: threading.Event) -> None:
-        """Land the previous partitions of a topic that has grown, before its new ones are begun."""
-        while self._first and not stop.is_set():
-            self.stream(None, stop)
-            self._first = {number: end for number, end in self._first.items() if self.entries[number].next_offset < end}
-            if not self._first:
-                raise _Grown
-            # An open transaction is before the end.
-            stop.wait(_POLL_SECONDS)
-
-    def stream(self, every_seconds: float | None, stop: threading.Event) -> None:
-        """Run the query to its end."""
-        self._failure = None
-        name = f"land-{self._landing.name}-{uuid4().hex[:6]}"
-        with (
-            tempfile.TemporaryDirectory(prefix="seamark-checkpoint-", ignore_cleanup_errors=True) as folder,
-            listening(self._spark, name, self._on_progress),
-        ):
-            query = self._start(Path(folder), every_seconds, name=name)
-            watched_at = time.monotonic()
-            settled: BaseException | None = None
-            is_stopped = False
-            try:
-                while not query.awaitTermination(_POLL_SECONDS):
-                    # A batch that is under way detects it when it commits.
-                    if self._is_idle.is_set() and time.monotonic() - watched_at >= _WATCH_SECONDS:
-                        self._watch()
-                        watched_at = time.monotonic()
-                    if stop.is_set():
-                        # A batch that is interrupted is landed in part: whole ranges, each with its entry.
-                        self._is_idle.wait(_END_SECONDS)
-                        # What fails from here on may be our own doing.
-                        settled, is_stopped = self._failure, True
-                        query.stop()
-            except PySparkException:
-                if self._failure is None:
-                    raise
-            finally:
-                query.stop()
-        failure = settled if is_stopped and not isinstance(self._failure, SeamarkError) else self._failure
-        if failure is not None:
-            raise failure
-        if stop.is_set():
-            self._reload_entries()
-            return
-        self._require_known()
-
-    def _watch(self) -> None:
-        """End a run that was shut out, or whose topic is another: without records no batch would ever tell it."""
+    def _land(self, steps: Sequence[LedgerAdvance], ends: Ends) -> None:
+        ended = threading.Event()
+        guard = threading.Thread(target=self._cancel_late, args=[ended], daemon=True)
+        guard.start()
         try:
-            self.target.watch(list(self.entries.values()))
-            self._require_known()
-        except UnreachableError:
-            # Who can't be asked now is asked again; and no batch lands without it.
-            return
-
-    def _require_known(self) -> None:
-        if self._topic.count_partitions() > self._partitions:
-            raise _Grown
-
-    def _start(self, folder: Path, every_seconds: float | None, *, name: str) -> StreamingQuery:
-        topic = self._landing.topic
-        reader = self._spark.readStream.format("kafka").options(**self._options)
-        reader = reader.option("assign", json.dumps({topic: sorted(self.entries)}))
-        begins = {str(number): entry.next_offset for number, entry in self.entries.items()}
-        reader = reader.option("startingOffsets", json.dumps({topic: begins}))
-        records = reader.option("maxOffsetsPerTrigger", str(self._records)).load()
-        # Before the query begins, and not in its batches: a batch is handed over as rows that were made already, and an
-        # unused column would have been computed for nothing.
-        rows = self.target.build_rows(observe_records(records) if self._on_progress else records)
-        writer = rows.writeStream.queryName(name)
-        writer = writer.option("checkpointLocation", (folder / "checkpoint").as_uri())
-        trigger: dict[str, Any] = {"availableNow": True}
-        if every_seconds is not None:
-            trigger = {"processingTime": f"{int(every_seconds * 1000)} milliseconds"}
-
-        def land(rows: DataFrame, number: int) -> None:
-            self._is_idle.clear()
-            try:
-                self._land(rows, number, folder)
-            except BaseException as error:
-                # Spark would pass on its text alone.
-                self._failure = error
+            self._on_batch(self._run.land(steps, ends))
+        except PySparkException:
+            if not self._stop.is_set():
                 raise
-            finally:
-                self._is_idle.set()
+            # Cancelled, or failed while it was to end anyway: whole ranges may be committed, each with its entry.
+            self._run.reload()
+            return
+        finally:
+            ended.set()
+            guard.join()
+        self._run.follow()
 
-        return writer.trigger(**trigger).foreachBatch(land).start()
-
-    def _land(self, rows: DataFrame, number: int, folder: Path) -> None:
-        ends = _read_ends(folder / "checkpoint", number, self._landing.topic)
-        # Before any row: the ends may be those of a recreated topic that has as many records as the previous one.
-        is_grown = self._topic.count_partitions() > self._partitions
-        steps = [
-            LedgerAdvance(entry, ends[partition])
-            for partition, entry in self.entries.items()
-            if ends[partition] > entry.next_offset
-        ]
-        limit = BatchLimit(rows.sparkSession)
-        if sum(step.end - step.entry.next_offset for step in steps) >= _LARGE_RECORDS:
-            begins = {step.entry.partition: step.entry.next_offset for step in steps}
-            limit.look(self._client, self._landing.topic, begins=begins)
-        # What a first try has landed, a second one finds landed.
-        with describe_jobs(rows.sparkSession, f"seamark pipeline {self._landing.name}: batch {number}"):
-            landed = limit.run(lambda: self.target.land(rows, steps, number=number, folder=folder))
-        self.entries |= {step.entry.partition: step.after for step in steps}
-        self._topic.mirror(self.entries.values())
-        if self._on_batch is not None:
-            self._on_batch(landed)
-        if is_grown:
-            raise _Grown
-
-    def _reload_entries(self) -> None:
-        """After an end in the middle of a batch."""
-        ledger = self.target.read()
-        self.entries = {number: ledger.get(entry.key, entry) for number, entry in self.entries.items()}
-        self._topic.mirror(self.entries.values())
-
-
-def _open_target(landing: Landing, ends: LandEnds) -> LandTarget:
-    # Named and not imported: a run in a database needs no Delta, and one in a lake needs no driver of PostgreSQL.
-    target: LandTarget = resolve_name(find_technology(landing.store).driver)(landing, ends.target)
-    return target
-
-
-def _read_ends(checkpoint: Path, batch: int, topic: str) -> dict[int, int]:
-    """Where a batch ends, as Spark has written it down before it began: its version, its settings, its offsets."""
-    lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
-    found: Mapping[str, int] = json.loads(lines[2])[topic]
-    return {int(number): offset for number, offset in found.items()}
+    def _cancel_late(self, ended: threading.Event) -> None:
+        """Cancel a batch that continues for too long after the run is asked to end."""
+        while not ended.wait(_POLL_SECONDS):
+            if self._stop.is_set() and not ended.wait(_END_SECONDS):
+                self._run.cancel()
+                return

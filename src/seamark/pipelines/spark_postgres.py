@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import chain
-from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
 
-from seamark.core import strict_json as strict
-from seamark.errors import RefusedError, RejectedError, UsageError
+from seamark.errors import RefusedError, RejectedError
 from seamark.kafka_sink.inputs import read_whole
-from seamark.kafka_sink.spark import keep_error_details
 from seamark.pipelines.bad_records import BadRecords, WrittenLetters, build_refusal
 from seamark.pipelines.binding import Binding
 from seamark.pipelines.progress import BatchLanded
@@ -37,13 +32,12 @@ from seamark.pipelines.spark_checks import (
     set_reasons,
 )
 from seamark.pipelines.spark_frame import PARTITION, REASON, build_land_frame, check_bound
-from seamark.spark.sessions import active_session, register_sink
+from seamark.spark.tasks import run_tasks
 from seamark.tables.definition import Landing
 from seamark.tables.model import OFFSET, LedgerAdvance, LedgerEntry
 from seamark.tables.postgres.stage_checks import MOST, Refusals, SavepointsSpentError, bisect_rejected_rows
-from seamark.tables.postgres.table import Landed, Refusal
+from seamark.tables.postgres.table import Refusal
 from seamark.tables.postgres.technology import (
-    URL_OPTION,
     build_landing_table,
     build_statements,
     open_landing_database,
@@ -341,81 +335,27 @@ def _cut(batch: pa.RecordBatch, first: int, end: int | None) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class RangeMessage(WriterCommitMessage):
-    """What a task tells the driver. One without records does not know its partition, and tells nothing.
-
-    `refusal` is the message, cause and hint of the error where its records can't be rows. It is returned and not
-    raised, because Spark would run the task four times, and find the same each time.
-    """
-
-    partition: int | None = None
-    landed: Landed = field(default_factory=Landed)
-    refusal: tuple[str, str, str] | None = None
-
-
-class LandingSink(DataSource):
-    """The sink as Spark knows it. It belongs to `run_landing`."""
-
-    @classmethod
-    def name(cls) -> str:
-        """The name for `format`."""
-        return "seamark.pipeline.postgres"
-
-    @keep_error_details
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """The writer of one batch."""
-        if overwrite:
-            raise UsageError("a pipeline can't overwrite its table", hint='use mode("append")')
-        steps = strict.read_list(strict.read_json(self.options["steps"], what="steps"), what="steps")
-        return LandingWriter(
-            Landing.from_dict(strict.read_json(self.options["landing"], what="a pipeline")),
-            steps={entry[2]: LedgerAdvance(LedgerEntry(*entry), end) for entry, end in steps},
-            url=self.options[URL_OPTION],
-            counts=self.options.get("counts", ""),
-            binding=_read_binding(self.options.get("binding", "")),
-            spent=int(self.options.get("spent", "0")),
-        )
-
-
-def build_options(
-    landing: Landing,
-    steps: Sequence[LedgerAdvance],
-    *,
-    url: str,
-    counts: Path,
-    binding: Binding | None = None,
-    spent: int = 0,
-) -> dict[str, str]:
-    """The options that `LandingSink` reads. `spent` is how many dead letters the run has written before."""
-    spelled = [[astuple(one.entry), one.end] for one in steps]
-    return {
-        "landing": json.dumps(landing.to_dict()),
-        "steps": json.dumps(spelled),
-        "counts": str(counts),
-        "binding": "" if binding is None else json.dumps(binding.to_dict()),
-        "spent": str(spent),
-        URL_OPTION: url,
-    }
-
-
-@dataclass
-class LandingWriter(DataSourceArrowWriter):
-    """Writes the tasks of one batch."""
+class LandingWriter:
+    """Writes the range of one task, and moves its entry of the ledger in the same transaction."""
 
     landing: Landing
     steps: Mapping[int, LedgerAdvance]
     url: str = field(repr=False)
-    counts: str = ""
     binding: Binding | None = None
     spent: int = 0
 
-    @keep_error_details
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> RangeMessage:
-        """Land one range, on an executor."""
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> dict[str, Any] | None:
+        """Land one range, on an executor.
+
+        Returns:
+            What was landed; None for a task without records, which doesn't know its partition. `refusal` is the
+            message, cause and hint of the error where its records can't be rows. It is returned and not raised, because
+            Spark would run the task four times, with the same result each time.
+        """
         batches = (batch for batch in read_whole(iterator) if batch.num_rows)
         first = next(batches, None)
         if first is None:
-            return RangeMessage()
+            return None
         partition = first.column(PARTITION)[0].as_py()
         rows = _expect_one(chain([first], batches), partition)
         if self.binding is not None:
@@ -436,19 +376,8 @@ class LandingWriter(DataSourceArrowWriter):
         except RejectedError as error:
             if error not in refusals:
                 raise
-            return RangeMessage(partition, refusal=(error.message, error.cause, error.hint))
-        return RangeMessage(partition, landed)
-
-    @keep_error_details
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Tell the driver's own process what was landed: this runs in another one."""
-        found = [one for one in messages if isinstance(one, RangeMessage) and one.partition is not None]
-        if self.counts:
-            told = {one.partition: {**asdict(one.landed), "refusal": one.refusal} for one in found}
-            Path(self.counts).write_text(json.dumps(told), encoding="utf-8")
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Nothing to do: what is landed stays, and what is not is not there."""
+            return {"partition": partition, "refusal": [error.message, error.cause, error.hint]}
+        return {"partition": partition, **asdict(landed)}
 
 
 def _expect_one(batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[pa.RecordBatch]:
@@ -463,16 +392,12 @@ def _expect_one(batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[p
         yield batch
 
 
-def _read_binding(text: str) -> Binding | None:
-    return Binding.from_dict(strict.read_json(text, what="a binding")) if text else None
-
-
 # Deletes are remembered for days, so that it doesn't matter when exactly they are forgotten.
 _PURGE_SECONDS = 3600.0
 
 
 class TableTarget:
-    """Where `run_landing` lands in PostgreSQL."""
+    """The table of one pipeline in PostgreSQL, for the driver."""
 
     def __init__(self, landing: Landing, url: str) -> None:
         self._landing = landing
@@ -483,8 +408,7 @@ class TableTarget:
         self._purged_at = time.monotonic()
 
     def prepare(self, spark: SparkSession) -> None:
-        """Have Spark know the sink, and make the ledger."""
-        register_sink(spark, LandingSink)
+        """Check that the table fits, and create the ledger."""
         # An order that the table doesn't keep would be lost, and one that the pipeline doesn't keep would be wrong.
         columns = self._database.read_columns()
         if columns is not None and (missing := build_statements(self._landing, columns)):
@@ -518,32 +442,31 @@ class TableTarget:
         """The columns of the table, and the metadata of each record."""
         return build_land_frame(records, self._landing)
 
-    def land(self, rows: DataFrame, steps: Sequence[LedgerAdvance], *, number: int, folder: Path) -> BatchLanded:
+    def land(self, rows: DataFrame, steps: Sequence[LedgerAdvance], *, number: int) -> BatchLanded:
         """Have each task land its range, and move over those without a record."""
-        counts = folder / f"counts-{number}"
-        options = build_options(
-            self._landing, steps, url=self._url, counts=counts, binding=self._binding, spent=self._letters.written
+        writer = LandingWriter(
+            self._landing,
+            {step.entry.partition: step for step in steps},
+            self._url,
+            binding=self._binding,
+            spent=self._letters.written,
         )
         try:
-            with active_session(rows.sparkSession):
-                rows.write.format(LandingSink.name()).mode("append").options(**options).save()
+            receipts = run_tasks(rows, writer)
         except PySparkException:
             self._refuse_others(steps)
             raise
-        # Not there where Spark had no task.
-        told = json.loads(counts.read_text(encoding="utf-8")) if counts.exists() else {}
-        counts.unlink(missing_ok=True)
-        for _, one in sorted(told.items()):
-            if one["refusal"] is not None:
+        for one in sorted(receipts, key=lambda one: int(one["partition"])):
+            if "refusal" in one:
                 message, cause, hint = one["refusal"]
                 raise RejectedError(message, cause=cause, hint=hint)
         self._settle(steps)
-        self._letters.add(told.values())
+        self._letters.add(receipts)
         if time.monotonic() - self._purged_at > _PURGE_SECONDS:
             self._database.purge_tombstones()
             self._purged_at = time.monotonic()
         names = ("rows", "deleted", "dead")
-        return BatchLanded(number, **{name: sum(one[name] for one in told.values()) for name in names})
+        return BatchLanded(number, **{name: sum(one[name] for one in receipts) for name in names})
 
     def _refuse_others(self, steps: Sequence[LedgerAdvance]) -> None:
         """Raise if a batch has failed because another run has claimed or moved a partition."""

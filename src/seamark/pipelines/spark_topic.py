@@ -46,7 +46,24 @@ class LandTopic:
             )
             for number in sorted(starts)
         ]
-        for entry in found:
+        self._check_begins(found, begins)
+        return found
+
+    def check_kept(self, entries: Iterable[LedgerEntry]) -> None:
+        """Check that the records after these entries are still there.
+
+        Raises:
+            RefusedError: Some were deleted.
+        """
+        try:
+            begins = self._read_edge(self._read(), OffsetSpec.EARLIEST)
+        except SeamarkError:
+            # It is called for the reason of another error, which is more than none.
+            return
+        self._check_begins(entries, begins)
+
+    def _check_begins(self, entries: Iterable[LedgerEntry], begins: Mapping[int, int]) -> None:
+        for entry in entries:
             if entry.next_offset < begins[entry.partition]:
                 raise RefusedError(
                     f"{entry} starts at offset {begins[entry.partition]}, and {self._landing.owner} is at "
@@ -54,7 +71,6 @@ class LandTopic:
                     cause="records were deleted before the pipeline processed them, by retention or by a user",
                     hint=f"accept the loss: seamark offsets move {self._landing.owner} --to earliest",
                 )
-        return found
 
     def check_same(self, known: Iterable[tuple[str, int]]) -> None:
         """Check that offsets can be compared with those of the rows.

@@ -37,6 +37,7 @@ PIPELINE_KEYS: Mapping[str, str] = {
     "on_error": "What to do with a record that can't be written as a row: stop, or {dead_letter: {table, max}}.",
     "every": "Interval between batches, such as 10s. Without it, a run processes the available records and ends.",
     "limits": "Limits of a batch.",
+    "application": "The Spark application that runs it: seamark pipelines run --application NAME.",
 }
 ON_ERROR_KEYS: Mapping[str, str] = {
     "dead_letter": "Store such records in a table, with the reason, and continue.",
@@ -120,6 +121,7 @@ class PipelineKind(SectionKind[DesiredLanding]):
                 "on_error": {"anyOf": [{"enum": ["stop"]}, _build_on_error_schema()]},
                 "every": text,
                 "limits": build_table_schema(LIMIT_KEYS, {"records": NUMBER_SCHEMA}),
+                "application": text,
             },
             required=["kind", "from", "to", "columns"],
         )
@@ -217,6 +219,7 @@ class _Entry:
             dead_letters=self._read_letters(),
             **self.read_duration("every"),
             **self._read_limits(),
+            **self.read_some("application"),
         )
 
     def _refuse_renamed(self) -> None:

@@ -28,6 +28,7 @@ MASTER_VARIABLE = "SEAMARK_SPARK_MASTER"
 JARS_VARIABLE = "SEAMARK_SPARK_JARS"
 _HADOOP = "spark.hadoop."
 _DESCRIPTION = "spark.job.description"
+_POOL = "spark.scheduler.pool"
 _LOGGER = logging.getLogger("seamark.spark")
 
 CONFS: Mapping[str, str] = {
@@ -164,17 +165,28 @@ def active_session(spark: SparkSession) -> Iterator[None]:
 
 
 @contextmanager
-def describe_jobs(spark: SparkSession, text: str) -> Iterator[None]:
-    """Describe the Spark jobs that this thread starts, in Spark's UI and its event log."""
+def describe_jobs(spark: SparkSession, text: str, *, tag: str = "", pool: str = "") -> Iterator[None]:
+    """Describe the Spark jobs that this thread starts, in Spark's UI and its event log.
+
+    With a `tag`, another thread can cancel them: `cancelJobsWithTag`. Pools share the cores evenly if Spark's scheduler
+    is FAIR.
+    """
     context = spark.sparkContext
-    previous = context.getLocalProperty(_DESCRIPTION)
+    previous = {key: context.getLocalProperty(key) for key in (_DESCRIPTION, _POOL)}
     # Spark's UI takes a description that is XML for markup.
     context.setJobDescription(escape(text))
+    if pool:
+        context.setLocalProperty(_POOL, pool)
+    if tag:
+        context.addJobTag(tag)
     try:
         yield
     finally:
-        # None removes it; PySpark's annotation doesn't know that.
-        context.setLocalProperty(_DESCRIPTION, previous)  # type: ignore[arg-type]
+        if tag:
+            context.removeJobTag(tag)
+        for key, value in previous.items():
+            # None removes it; PySpark's annotation doesn't know that.
+            context.setLocalProperty(key, value)  # type: ignore[arg-type]
 
 
 def branch(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:

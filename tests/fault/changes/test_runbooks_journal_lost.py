@@ -94,7 +94,7 @@ def test_changes_are_possible_again_and_the_fleet_is_as_it_was(stage):
     stage.await_committed("lake", 10)
     stage.run("offsets", "export", "--all", "--out", "nightly.json")
 
-    book = Runbook(PAGE, names={"3 copies": "1 copy"}, environ=stage.environ, folder=stage.folder)
+    book = Runbook(PAGE, names={"3 replicas": "1 replica"}, environ=stage.environ, folder=stage.folder)
     lose_with_nothing_open(stage, book)
     lose_within_a_change(stage, book)
     paused = book.run("connectors pause")

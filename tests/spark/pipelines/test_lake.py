@@ -185,7 +185,7 @@ def test_keys_of_the_lake_are_in_no_event_and_no_failure(spark, open_stage, stac
         with pytest.raises(Exception, match="can't be a row of raw/events") as error:
             stage.run(spark)
     events = [file.read_text(encoding="utf-8", errors="replace") for file in folder.iterdir()]
-    assert any("seamark.pipeline.delta" in text for text in events)
+    assert any("MapInArrow seamark" in text for text in events)
     assert not [text for text in [*events, str(error.value)] if secret in text]
 
 

@@ -10,7 +10,7 @@ from seamark.cli.pipelines import LandLines
 from seamark.cli.session import Session
 from seamark.errors import UsageError
 from seamark.pipelines.binding import RetryWait
-from seamark.pipelines.progress import BatchLanded, LandMetrics, LandProgress
+from seamark.pipelines.progress import BatchLanded, LandMetrics, LandProgress, render_metrics
 from seamark.report.words import render_number
 
 BATCH = BatchLanded(0, rows=1000, deleted=2, dead=3)
@@ -39,6 +39,7 @@ def test_file_is_written_after_each_batch(tmp_path):
         "records_total": 0,
         "retries_total": 0,
         "retry_pause_seconds": 0,
+        "suspended": 0,
         "last_batch_timestamp_seconds": 1700000001.0,
     }
     metrics.progressed(PROGRESS)
@@ -93,3 +94,23 @@ def test_outage_is_shown_until_the_next_batch(tmp_path):
     assert err.getvalue() == "  the database does not answer; next try in 4 s\n"
     lines.landed(BATCH)
     assert (read(file)["retries_total"], read(file)["retry_pause_seconds"]) == (1, 0)
+
+
+def test_metrics_of_many_have_each_description_once():
+    first, second = LandMetrics("a"), LandMetrics("b")
+    first.landed(BATCH)
+    second.set_state(is_suspended=True)
+    lines = render_metrics([first, second]).splitlines()
+    assert lines[:4] == [
+        "# HELP seamark_pipeline_batches_total Batches written by this run.",
+        "# TYPE seamark_pipeline_batches_total counter",
+        'seamark_pipeline_batches_total{pipeline="a"} 1',
+        'seamark_pipeline_batches_total{pipeline="b"} 0',
+    ]
+    assert 'seamark_pipeline_suspended{pipeline="b"} 1' in lines
+    heads = [line for line in lines if line.startswith("#")]
+    assert len(heads) == len(set(heads))
+
+
+def test_nothing_in_no_time_is_no_rate():
+    assert LandProgress(0, records=0, seconds=0.0).rate == 0

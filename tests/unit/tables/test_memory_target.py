@@ -150,8 +150,7 @@ class MemoryTarget:
             if held.get(entry.key) != entry:
                 raise FencedError(f"{self._definition.owner} no longer holds {entry}")
 
-    def land(self, rows, steps, *, number, folder):
-        del folder
+    def land(self, rows, steps, *, number):
         tasks = {partition: pickle.loads(pickle.dumps(MemoryTask(partition))) for partition in rows}
         receipts = [pickle.loads(pickle.dumps(tasks[partition].write(ids))) for partition, ids in rows.items()]
         # Rows and entries, both or none.
@@ -235,7 +234,7 @@ class MemoryHarness:
         return resolve_name(self.technology.driver)(definition, self.technology.open_access(self.settings))
 
     def land(self, driver, steps, ids):
-        return driver.land(ids, steps, number=0, folder=None)
+        return driver.land(ids, steps, number=0)
 
     def read_ids(self):
         return sorted(self.settings.rows.get("orders", []))
@@ -294,7 +293,6 @@ def run_on_a_driver(session, landing, ends, **_):
         {0: [1, 2]},
         [SimpleNamespace(entry=one, after=replace(one, next_offset=10)) for one in held],
         number=0,
-        folder=None,
     )
     return tuple(target.read().values())
 

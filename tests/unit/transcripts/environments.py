@@ -7,6 +7,7 @@ import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from types import SimpleNamespace
 
 from seamark.cli.connect_offsets import execute as execute_connect_offsets
@@ -15,6 +16,7 @@ from seamark.copies.verify.report import Compared, Verification
 from seamark.core.secrets import PLUGIN_KEYS
 from seamark.demo.chapter import Need
 from seamark.errors import UnreachableError
+from seamark.pipelines.application import MemberState, MemberStatus
 from seamark.pipelines.progress import BatchLanded
 from seamark.tables.model import LedgerEntry
 from tests.unit.cli.stubs import NOON, Outcome
@@ -141,7 +143,7 @@ class LandEnvironment(PipelineEnvironment):
         super().__init__(*args, **more)
         self.brokers.add_topic("orders", partitions=2, records=10)
         self.database = FakeDatabase()
-        self.write("config/pipelines.yaml", PIPELINE)
+        self.write("config/pipelines.yaml", f"{PIPELINE}    application: lake\n")
         self.write("lake/pipelines.yaml", LAKE_PIPELINE)
         for name in ("seamark-env.tar.gz", "seamark-main.py"):
             self.write(f"pack/{name}", "")
@@ -154,6 +156,8 @@ class LandEnvironment(PipelineEnvironment):
         # Both modules import what the unit tier has not: pyspark, and pyarrow.
         job = SimpleNamespace(DEFAULT_RECORDS=600_000, LandEnds=lambda *_, **__: None, run_landing=self.land)
         self.patch.setitem(sys.modules, "seamark.pipelines.spark_job", job)
+        application = SimpleNamespace(run_application=self.land_all)
+        self.patch.setitem(sys.modules, "seamark.pipelines.spark_application", application)
         files = SimpleNamespace(list_files=self.list_files, compact_files=lambda table: (12, 1))
         self.patch.setitem(sys.modules, "seamark.tables.delta.maintenance", files)
 
@@ -164,6 +168,13 @@ class LandEnvironment(PipelineEnvironment):
 
     def list_files(self, table):
         return [FakeFiles("2026-01-01", 12, 48_000), FakeFiles("2026-01-02", 1, 4_000)]
+
+    def land_all(self, session, specs, source, *, on_batch, on_status, **_):
+        for spec in specs:
+            on_status(MemberStatus(spec.landing.name, MemberState.RUNNING))
+            self.land(session, spec.landing, None, on_batch=partial(on_batch, spec.landing.name))
+            on_status(MemberStatus(spec.landing.name, MemberState.ENDED))
+        return {}
 
     def land(self, session, landing, ends, *, on_batch, **_):
         found = self.brokers.topics[landing.topic]
