@@ -257,6 +257,17 @@ class SectionKind(SpecKind[D]):
             SpecError: an entry is invalid.
         """
 
+    has_templates: ClassVar[bool] = False
+    """Whether `each:` and spec programs declare entries of it, by `read_entry`."""
+
+    def read_entry(self, name: str, table: SpecTable, place: FileLocation) -> D:
+        """Read one entry that is declared outside its section: by a row of `each:`, or by a spec program.
+
+        Raises:
+            SpecError: The entry is invalid.
+        """
+        raise table.build_error(f"{self.noun} {name} can't be declared here")
+
     def build_from_program(self, name: str, place: FileLocation, fields: Mapping[str, Any]) -> D | None:
         """Build what a spec program declares with a `Resource` of this noun; return None if its fields are invalid."""
         del name, place, fields

@@ -20,7 +20,7 @@ from seamark.connect.plugins import find_type
 from seamark.connect.shared_reads import SharedStatusReads
 from seamark.connectors.consequences import CONNECTOR_SETTING, ConnectorSetting
 from seamark.connectors.steps import LEFTOVERS, PLUGIN_TYPES
-from seamark.copies.cutover.port import COPIES, COPY_PREVIEW
+from seamark.copies.cutover.checks import COPIES, COPY_PREVIEW
 from seamark.core.refs import Port
 from seamark.core.time import read_clock
 from seamark.dead_letters.steps import RECORDS

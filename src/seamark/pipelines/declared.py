@@ -25,6 +25,7 @@ class DesiredColumn:
     name: str
     type: str
     source: str = ""
+    sql: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class DesiredLanding:
     """A topic that is to be landed in a table. The words are those of the file, and not checked yet.
 
     `every` is how often a batch is landed, in seconds; None: once. `application` names the Spark application that runs
-    it, if there are several.
+    it, if there are several. `coordinates` are columns for topic, partition, offset and timestamp, where the target has
+    them by default.
     Without `dead_letters`, a record that can't be a row stops the run.
     """
 
@@ -70,8 +72,16 @@ class DesiredLanding:
     every: float | None = None
     records: int | None = None
     application: str = ""
+    where: str = ""
+    coordinates: bool = True
 
 
+_COORDINATES = (
+    ("_topic", "text", "kafka.topic"),
+    ("_partition", "int", "kafka.partition"),
+    ("_offset", "bigint", "kafka.offset"),
+    ("_timestamp", "timestamp", "kafka.timestamp"),
+)
 Word = TypeVar("Word", bound=StrEnum)
 
 
@@ -124,7 +134,8 @@ def build_declared(context: Context, desired: DesiredLanding) -> PipelineSpec:
             desired.name,
             topic=desired.topic,
             table=desired.table,
-            columns=tuple(LandColumn(one.name, one.type, one.source) for one in desired.columns),
+            columns=_build_columns(desired, technology),
+            where=desired.where,
             mode=_read_word(desired.mode, Mode, what="mode"),
             key=desired.key,
             format=_read_word(desired.format, Format, what="format"),
@@ -150,6 +161,15 @@ def build_declared(context: Context, desired: DesiredLanding) -> PipelineSpec:
         records=desired.records,
         application=desired.application,
     )
+
+
+def _build_columns(desired: DesiredLanding, technology: Technology) -> tuple[LandColumn, ...]:
+    """Return the columns, in a lake with the coordinates of the record: they make every row traceable to its record."""
+    columns = tuple(LandColumn(one.name, one.type, one.source, one.sql) for one in desired.columns)
+    if not (technology.has_coordinates and desired.coordinates):
+        return columns
+    known = {one.name for one in columns}
+    return columns + tuple(LandColumn(*one) for one in _COORDINATES if one[0] not in known)
 
 
 def _find_settings(context: Context, technology: Technology, name: str) -> Any:

@@ -27,6 +27,7 @@ from seamark.tables.delta.maintenance import enter_landing
 from seamark.tables.delta.schema import build_file_schema, build_table_schema, require_fit
 from seamark.tables.delta.table import LakeTable, Position
 from seamark.tables.delta.technology import DATE_COLUMN, DEAD_LETTER, find_lake_type
+from seamark.tables.expressions import parse_expression
 from seamark.tables.model import OFFSET, LedgerAdvance, LedgerEntry
 
 _TURNED = "seamark_turned_"
@@ -46,7 +47,7 @@ def build_lake_frame(records: DataFrame, landing: Landing) -> DataFrame:
     # A moment without its zone is one of UTC. The session is the landing's own.
     records.sparkSession.conf.set(_ZONE, "UTC")
     read = build_land_frame(records, landing)
-    kinds = {column.name: find_lake_type(column) for column in landing.columns}
+    kinds = {column.name: find_lake_type(column) for column in landing.source_columns}
     types = dict(read.dtypes)
     changed = [name for name, kind in kinds.items() if types[name] != kind]
     # A step of its own, so that Spark turns each text once: it is asked for in the reason and in the column.
@@ -55,6 +56,8 @@ def build_lake_frame(records: DataFrame, landing: Landing) -> DataFrame:
     doubtful = [name for name, kind in kinds.items() if name in changed or kind in _BOUNDS]
     reasons = [_build_reason(name, kinds[name], turned=columns[name]) for name in doubtful]
     told = turned.withColumn(REASON, reduce(sf.coalesce, [sf.col(REASON), *reasons]))
+    if landing.has_expressions:
+        told, columns = _compute(told, columns, landing)
     is_dead_letter = landing.dead_letters is not None
     if landing.date_from:
         columns[DATE_COLUMN] = sf.to_date(columns[landing.date_from])
@@ -63,6 +66,27 @@ def build_lake_frame(records: DataFrame, landing: Landing) -> DataFrame:
         columns[DEAD_LETTER] = _build_letter(landing)
     named = [column.alias(name) for name, column in columns.items()]
     return told.select(*named, sf.col(PARTITION), sf.col(OFFSET), sf.col(REASON))
+
+
+def _compute(told: DataFrame, columns: dict[str, Column], landing: Landing) -> tuple[DataFrame, dict[str, Column]]:
+    """Compute the columns of expressions, and leave out the records that `where` doesn't want."""
+    named = told.select(
+        *(column.alias(name) for name, column in columns.items()),
+        *(sf.col(name) for name in told.columns if name not in columns and not name.startswith(_TURNED)),
+    )
+    if landing.where:
+        # What can't be a row is reported, whatever its columns say.
+        wanted = sf.coalesce(sf.expr(parse_expression(landing.where, what="where").sql), sf.lit(False))
+        named = named.where(sf.col(REASON).isNotNull() | wanted)
+    found = {}
+    for column in landing.columns:
+        name, kind = column.name, find_lake_type(column)
+        if not column.sql:
+            found[name] = sf.col(f"`{name}`")
+            continue
+        value = sf.expr(parse_expression(column.sql, what=name).sql).try_cast(kind)
+        found[name] = sf.when(_is_known(value, kind), value) if kind in _BOUNDS else value
+    return named, found
 
 
 def _turn(name: str, found: str, kind: str) -> Column:

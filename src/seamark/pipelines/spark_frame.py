@@ -59,10 +59,11 @@ _TYPES: dict[str, DataType] = {
 }
 
 
-# The columns of Spark's Kafka source, without headers.
+# The columns of Spark's Kafka source.
 _KAFKA_SCHEMA = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 )
+_HEADERS_SCHEMA = ", headers array<struct<key: string, value: binary>>"
 
 
 class FrameRecipe:
@@ -72,8 +73,11 @@ class FrameRecipe:
     what a small batch costs. Columns refer to others by name, so that they fit every frame of the same schema.
     """
 
-    def __init__(self, spark: SparkSession, build: Callable[[DataFrame], DataFrame]) -> None:
-        recorder = _Recorder(spark.createDataFrame([], _KAFKA_SCHEMA))
+    def __init__(
+        self, spark: SparkSession, build: Callable[[DataFrame], DataFrame], *, has_headers: bool = False
+    ) -> None:
+        schema = _KAFKA_SCHEMA + (_HEADERS_SCHEMA if has_headers else "")
+        recorder = _Recorder(spark.createDataFrame([], schema))
         # It has the methods of a frame that a builder uses.
         build(cast("DataFrame", recorder))
         self._calls = recorder.calls
@@ -95,6 +99,10 @@ class _Recorder:
     @property
     def sparkSession(self) -> SparkSession:  # noqa: N802 - Spark's name
         return self._frame.sparkSession
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self._frame.columns)
 
     @property
     def dtypes(self) -> list[tuple[str, str]]:
@@ -123,7 +131,7 @@ def build_land_frame(records: DataFrame, landing: Landing) -> DataFrame:
     parsed = records.select("*", value.alias("seamark_json"), key.alias("seamark_json_key"))
     reason = _build_reason(landing)
     is_deleted = _build_deleted(landing)
-    columns = [_build_column(column, landing).alias(column.name) for column in landing.columns]
+    columns = [_build_column(column, landing).alias(column.name) for column in landing.source_columns]
     more = [is_deleted.alias(DELETED)] if landing.mode is Mode.UPSERT else []
     if KAFKA_TIMESTAMP in landing.order:
         more.append(sf.unix_millis("timestamp").alias(RECORD_MILLIS))
@@ -138,7 +146,7 @@ def build_land_frame(records: DataFrame, landing: Landing) -> DataFrame:
 
 def _read_value(landing: Landing) -> Column:
     """The value as a structure, null where there is none; `seamark_bad` is the text of what could not be read."""
-    columns = [column for column in landing.columns if column.place is RecordPart.VALUE]
+    columns = [column for column in landing.source_columns if column.place is RecordPart.VALUE]
     if not columns and landing.format is Format.JSON:
         # No column uses it.
         return _build_nothing()
@@ -153,7 +161,7 @@ def _read_value(landing: Landing) -> Column:
 
 
 def _read_key(landing: Landing) -> Column:
-    columns = [column for column in landing.columns if column.place is RecordPart.KEY and column.path]
+    columns = [column for column in landing.source_columns if column.place is RecordPart.KEY and column.path]
     row = _build_schema(columns)
     if landing.schemas:
         row = StructType([StructField(_PAYLOAD, row)])
@@ -173,10 +181,14 @@ def _parse(column: Column, schema: StructType) -> Column:
 def _list_garbled(landing: Landing) -> list[tuple[Column, str]]:
     """List what is not valid UTF-8 and would be written to a column: Spark reads it without an error."""
     found = []
+    for column in landing.source_columns:
+        if column.place is RecordPart.HEADER:
+            is_bad = ~sf.is_valid_utf8(_find_header(column.path[0]).cast("string"))
+            found.append((is_bad, f"header {column.path[0]} is not valid UTF-8"))
     for place in (RecordPart.VALUE, RecordPart.KEY):
         whole = sf.col(place.value)
         is_bad = ~sf.is_valid_utf8(whole.cast("string"))
-        columns = [column for column in landing.columns if column.place is place]
+        columns = [column for column in landing.source_columns if column.place is place]
         # To look through whole records is dear. In what it reads of JSON Spark puts U+FFFD for what is none.
         texts = [one for one in columns if one.path and isinstance(_find_type(one.type), StringType)]
         marks = [_build_column(one, landing).contains(_REPLACEMENT) for one in texts]
@@ -234,9 +246,17 @@ def _build_column(column: LandColumn, landing: Landing) -> Column:
         return sf.col(column.path[0])
     if column.place is RecordPart.KEY and not column.path:
         return sf.col("key").cast("string")
+    if column.place is RecordPart.HEADER:
+        return _find_header(column.path[0]).cast("string")
     name = "seamark_json" if column.place is RecordPart.VALUE else "seamark_json_key"
     found = reduce(lambda found, step: found[step], column.path, _row(landing, name))
     return found.cast("string") if _DECIMAL.fullmatch(column.type) else found
+
+
+def _find_header(name: str) -> Column:
+    """The value of the last header of a name, as a consumer's `lastHeader` returns it; null where there is none."""
+    named = sf.filter("headers", lambda header: header["key"] == name)
+    return sf.try_element_at(named, sf.lit(-1))["value"]
 
 
 def _build_deleted(landing: Landing) -> Column:
@@ -264,10 +284,10 @@ def _list_reasons(landing: Landing) -> list[tuple[Column, str]]:
     found = []
     if not (landing.mode is Mode.UPSERT and landing.is_key_in_key):
         found.append((~has_value, "the value is null"))
-    if landing.format is Format.DEBEZIUM or any(column.place is RecordPart.VALUE for column in landing.columns):
+    if landing.format is Format.DEBEZIUM or any(column.place is RecordPart.VALUE for column in landing.source_columns):
         is_bad = has_value & (sf.col("seamark_json")[_BAD].isNotNull() | _is_not_object(sf.col("value")))
         found.append((is_bad, "the value is not valid JSON for the columns"))
-    if landing.schemas and any(column.place is RecordPart.VALUE for column in landing.columns):
+    if landing.schemas and any(column.place is RecordPart.VALUE for column in landing.source_columns):
         is_missing = has_value & sf.col("seamark_json")[_PAYLOAD].isNull()
         found.append((is_missing, "the value has no field payload, which from.schemas requires"))
     if landing.format is Format.DEBEZIUM:
@@ -276,12 +296,12 @@ def _list_reasons(landing: Landing) -> list[tuple[Column, str]]:
         found.append(
             (has_value & _row(landing, "seamark_json").isNull(), "the value has neither field after nor field before")
         )
-    if any(column.place is RecordPart.KEY and column.path for column in landing.columns):
+    if any(column.place is RecordPart.KEY and column.path for column in landing.source_columns):
         is_bad = sf.col("seamark_json_key")[_BAD].isNotNull() | _is_not_object(sf.col("key"))
         found.append((sf.col("key").isNotNull() & is_bad, "the key is not valid JSON for the columns"))
     found += _list_garbled(landing)
     for name in landing.key:
-        column = next(one for one in landing.columns if one.name == name)
+        column = next(one for one in landing.source_columns if one.name == name)
         found.append((_build_column(column, landing).isNull(), f"column {name} of the table's key is null"))
     return found + _list_unordered(landing)
 
@@ -290,7 +310,7 @@ def _list_unordered(landing: Landing) -> list[tuple[Column, str]]:
     """List what has no order, so that it can't be compared with the row."""
     found = [
         (_build_column(column, landing).isNull(), f"column {column.name} of to.order is null")
-        for column in landing.columns
+        for column in landing.source_columns
         if column.name in landing.order
     ]
     if KAFKA_TIMESTAMP in landing.order:

@@ -82,6 +82,8 @@ _WATCH_SECONDS = 10.0
 _LARGE_RECORDS = 50_000
 # How long a batch may continue after the run is asked to end.
 _END_SECONDS = 60.0
+# An expression that can't be evaluated for a record is null: an error would fail the batch of all records.
+_EXPRESSION_CONFS = {"spark.sql.ansi.enabled": "false"}
 _OBSERVED = "seamark_pipeline"
 DEFAULT_RECORDS = 600_000
 """The maximum number of offsets of a batch, all partitions together."""
@@ -133,7 +135,7 @@ class PipelineRun:
         self._records = records
         self._start = start
         self._on_progress = on_progress
-        self._options = {**build_source_options(ends.source), "includeHeaders": "false"}
+        self._options = {**build_source_options(ends.source), "includeHeaders": str(landing.has_headers).lower()}
         self._client = ends.build_client()
         self._topic = LandTopic(landing, brokers)
         # Resolved by name, because a run in a database needs no Delta, and one in a lake no driver of PostgreSQL.
@@ -164,7 +166,7 @@ class PipelineRun:
         if not self._is_prepared:
             self._target.prepare(self._spark)
             # A session of its own: what is set for this pipeline must not be set for others.
-            self._spark = branch(self._spark, {})
+            self._spark = branch(self._spark, _EXPRESSION_CONFS if self._landing.has_expressions else {})
             self._is_prepared = True
         known = self._target.read()
         firsts = self._topic.read_firsts(known, start=self._start)
@@ -217,7 +219,8 @@ class PipelineRun:
             nonlocal observed
             observed = Observation(_OBSERVED) if self._on_progress is not None else None
             if self._recipe is None:
-                self._recipe = FrameRecipe(self._spark, self._target.build_rows)
+                build, has_headers = self._target.build_rows, self._landing.has_headers
+                self._recipe = FrameRecipe(self._spark, build, has_headers=has_headers)
             rows = self._recipe.apply(self._read(steps, observed))
             return self._target.land(rows, steps, number=number)
 

@@ -33,7 +33,8 @@ PIPELINE_KEYS: Mapping[str, str] = {
     "kind": "What it does. land writes the records of a topic to a table, exactly once.",
     "from": "The topic and the format of its records.",
     "to": "The database or the lake, and the table.",
-    "columns": "The table's columns: name: TYPE, or name: {type, from}.",
+    "columns": "The table's columns: name: TYPE, or name: {type, from} or {type, sql}.",
+    "where": "In a lake: an SQL expression over columns. Records for which it isn't true are not written.",
     "on_error": "What to do with a record that can't be written as a row: stop, or {dead_letter: {table, max}}.",
     "every": "Interval between batches, such as 10s. Without it, a run processes the available records and ends.",
     "limits": "Limits of a batch.",
@@ -59,10 +60,12 @@ _TABLE_KEYS: Mapping[str, str] = {
     "order": "For upsert: columns that determine which record of a key is newer, or kafka.timestamp, or kafka.offset.",
     "tombstones": "For upsert with order: how long tombstones are kept; default 7d.",
     "date": "The column by whose date a table of a lake is partitioned.",
+    "coordinates": "In a lake: false for a table without the columns _topic, _partition, _offset and _timestamp.",
 }
 COLUMN_KEYS: Mapping[str, str] = {
     "type": "A type of PostgreSQL, such as numeric(12, 2); in a lake, a type of Delta.",
-    "from": "Its source in the record: value.a.b, key, key.id, or kafka.offset, partition, timestamp, topic.",
+    "from": "Its source: value.a.b, key, key.id, header.NAME, or kafka.offset, partition, timestamp, topic.",
+    "sql": "In a lake: an SQL expression over the columns that come from the record, instead of from.",
 }
 LIMIT_KEYS: Mapping[str, str] = {"records": "Maximum number of records per batch, for all partitions together."}
 _KINDS = ("land",)
@@ -85,11 +88,12 @@ class PipelineKind(SectionKind[DesiredLanding]):
     phase = CONNECTOR_PHASE + 10
     kept = "stay registered"
     is_owned = True
+    has_templates = True
 
     def build_schema(self) -> dict[str, Any]:
         """Return the schema of a pipeline."""
         text, truth = {"type": "string"}, {"type": "boolean"}
-        column = build_table_schema(COLUMN_KEYS, {"type": text, "from": text}, required=["type"])
+        column = build_table_schema(COLUMN_KEYS, {"type": text, "from": text, "sql": text}, required=["type"])
         return build_table_schema(
             PIPELINE_KEYS,
             {
@@ -114,10 +118,12 @@ class PipelineKind(SectionKind[DesiredLanding]):
                         "order": {"type": "array", "items": text},
                         "tombstones": text,
                         "date": text,
+                        "coordinates": truth,
                     },
                     required=["table"],
                 ),
                 "columns": {"type": "object", "additionalProperties": {"anyOf": [text, column]}},
+                "where": text,
                 "on_error": {"anyOf": [{"enum": ["stop"]}, _build_on_error_schema()]},
                 "every": text,
                 "limits": build_table_schema(LIMIT_KEYS, {"records": NUMBER_SCHEMA}),
@@ -133,7 +139,11 @@ class PipelineKind(SectionKind[DesiredLanding]):
         entries = file.read_table(self.section)
         for key in entries:
             name = entries.read_name(key)
-            yield _Entry(entries.read_table(key, what=f"pipeline {name}")).read(name, entries.find_place(key))
+            yield self.read_entry(name, entries.read_table(key, what=f"pipeline {name}"), entries.find_place(key))
+
+    def read_entry(self, name: str, table: SpecTable, place: FileLocation) -> DesiredLanding:
+        """Read one pipeline."""
+        return _Entry(table).read(name, place)
 
     def check(self, wanted: Sequence[DesiredLanding], context: Context) -> None:
         """Check that each pipeline could be run. Nothing is read, and no secret is looked up."""
@@ -210,16 +220,17 @@ class _Entry:
             table=target.require("table"),
             columns=tuple(self._read_columns()),
             **source.read_some("format", "start"),
-            **source.read_schemas(),
+            **source.read_truth("schemas"),
             target=target.read_target(),
             **target.read_some("mode", "date"),
+            **target.read_truth("coordinates"),
             **target.read_names("key"),
             **target.read_names("order"),
             **target.read_duration("tombstones"),
             dead_letters=self._read_letters(),
             **self.read_duration("every"),
             **self._read_limits(),
-            **self.read_some("application"),
+            **self.read_some("application", "where"),
         )
 
     def _refuse_renamed(self) -> None:
@@ -286,15 +297,16 @@ class _Entry:
                 continue
             entry = _Entry(columns.read_table(key))
             entry.table.check_keys(COLUMN_KEYS, what="a column")
-            yield DesiredColumn(name, entry.require("type"), entry.read_some("from").get("from", ""))
+            found = entry.read_some("from", "sql")
+            yield DesiredColumn(name, entry.require("type"), found.get("from", ""), found.get("sql", ""))
 
-    def read_schemas(self) -> dict[str, Any]:
-        if "schemas" not in self.table:
+    def read_truth(self, key: str) -> dict[str, Any]:
+        if key not in self.table:
             return {}
-        text = self.table.read_text("schemas")
+        text = self.table.read_text(key)
         if text not in _TRUTHS:
-            raise self.table.build_error("schemas must be true or false", key="schemas")
-        return {"schemas": _TRUTHS[text]}
+            raise self.table.build_error(f"{key} must be true or false", key=key)
+        return {key: _TRUTHS[text]}
 
     def read_names(self, key: str) -> dict[str, Any]:
         if key not in self.table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,10 @@ EACH_KEYS: Mapping[str, str] = {
     **CONNECTOR_KEYS,
     "for": "The rows. Each is a table of values for ${{ each.NAME }}.",
 }
+_TEMPLATE_KEYS: Mapping[str, str] = {
+    "for": EACH_KEYS["for"],
+    "config": "What the section of its kind has below a name. ${{ each.NAME }} is replaced by the value of the row.",
+}
 STATES = ("running", "paused", "stopped")
 
 
@@ -69,11 +73,21 @@ def list_sections() -> tuple[SectionKind[Any], ...]:
     return tuple(kind for kind in list_kinds() if isinstance(kind, SectionKind))
 
 
+def list_templates() -> dict[str, SectionKind[Any]]:
+    """Return the kinds besides connectors that `each:` can declare, by the key that has their names."""
+    return {kind.noun: kind for kind in list_sections() if kind.has_templates}
+
+
+def build_template_keys(kind: SectionKind[Any]) -> dict[str, str]:
+    """Return the keys of an entry of `each:` for this kind."""
+    return {kind.noun: f"The name of each {kind.noun}, with ${{{{ each.NAME }}}}.", **_TEMPLATE_KEYS}
+
+
 def build_file_keys() -> dict[str, str]:
     """Return the keys of a spec file: connectors, the sections of all other kinds, and what connectors share."""
     return {
         "connectors": "Connectors: a list of {name, config, …}, or a table of name: {config, …}.",
-        "each": "Templates: one connector for each row of for:.",
+        "each": "Templates: one connector, or one pipeline, for each row of for:.",
         **{kind.section: kind.summary for kind in list_sections()},
         "defaults": _DEFAULTS,
         "bases": _BASES,
@@ -84,8 +98,14 @@ def build_file_keys() -> dict[str, str]:
 def check_keys(table: MappingNode, document: Document, known: Mapping[str, str], *, what: str) -> None:
     """Raise for an unknown key; suggest a similar one, if there is one."""
     for name, (key, _) in table.entries.items():
+        check_names([name], document.place(key), known, what=what)
+
+
+def check_names(names: Iterable[str], place: FileLocation, known: Mapping[str, str], *, what: str) -> None:
+    """Raise for an unknown name; suggest a similar one, if there is one."""
+    for name in names:
         if name not in known:
-            raise _build_unknown(name, document.place(key), known, what=what)
+            raise _build_unknown(name, place, known, what=what)
 
 
 def _build_unknown(name: str, place: FileLocation, known: Mapping[str, str], *, what: str) -> Exception:
@@ -112,6 +132,7 @@ _STATE_SCHEMA = {
 def build_schema() -> dict[str, Any]:
     """Build the schema of a spec file and of a `_defaults.yaml`."""
     kinds = list_sections()
+    templates = {f"each-{noun}": kind for noun, kind in list_templates().items()}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "seamark spec file",
@@ -120,7 +141,10 @@ def build_schema() -> dict[str, Any]:
             {**build_file_keys(), **FOLDER_KEYS},
             {
                 "connectors": _build_connectors(),
-                "each": {"type": ["array", "null"], "items": {"$ref": "#/definitions/each"}},
+                "each": {
+                    "type": ["array", "null"],
+                    "items": {"anyOf": [{"$ref": f"#/definitions/{name}"} for name in ("each", *templates)]},
+                },
                 **{
                     kind.section: {"type": "object", "additionalProperties": {"$ref": f"#/definitions/{kind.noun}"}}
                     for kind in kinds
@@ -136,6 +160,14 @@ def build_schema() -> dict[str, Any]:
             "each": build_table_schema(
                 EACH_KEYS, {**_build_connector(), "for": _build_rows()}, required=["name", "for"]
             ),
+            **{
+                name: build_table_schema(
+                    build_template_keys(kind),
+                    {kind.noun: _TEXT, "for": _build_rows(), "config": {"type": "object"}},
+                    required=[kind.noun, "for", "config"],
+                )
+                for name, kind in templates.items()
+            },
             **{kind.noun: kind.build_schema() for kind in kinds},
         },
     }

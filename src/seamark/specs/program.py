@@ -1,4 +1,4 @@
-"""The functions and values of a spec program: `connector(…)`, `topic(…)` and `env`.
+"""The functions and values of a spec program: `connector(…)`, `topic(…)`, `pipeline(…)` and `env`.
 
 from seamark.specs import connector
 
@@ -22,7 +22,7 @@ from seamark.context.yaml import ScalarNode
 from seamark.core.files import FileLocation
 from seamark.errors import SpecError
 from seamark.specs.document import Document, build_spec_error
-from seamark.specs.keys import list_sections
+from seamark.specs.keys import check_names, list_sections
 from seamark.specs.layers import (
     ConfigLeaf,
     Filler,
@@ -89,6 +89,19 @@ def topic(
         "config": _build_config(config or {}, what=f"topic {name}"),
     }
     return Resource("topic", _check_name(name), fields, _find_line())
+
+
+def pipeline(name: str, spec: Mapping[str, Any]) -> Resource:
+    """Declare a pipeline. `spec` has what the section `pipelines` of a YAML file has below its name."""
+    return Resource("pipeline", _check_name(name), {"spec": _build_plain(spec, what=f"pipeline {name}")}, _find_line())
+
+
+def _build_plain(value: Any, *, what: str) -> Any:
+    if isinstance(value, Mapping):
+        return {_check_key(key, what): _build_plain(one, what=what) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_build_plain(one, what=what) for one in value]
+    return _build_text("a value", value, what)
 
 
 class SpecEnvironment:
@@ -208,7 +221,9 @@ def _run(order: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     for resource in resources(SpecEnvironment(order["environ"], withheld=order["withheld"])):
         if not isinstance(resource, Resource):
-            raise TypeError(f"resources(env) returned a {type(resource).__name__}; expected connector(…) or topic(…)")
+            raise TypeError(
+                f"resources(env) returned a {type(resource).__name__}; expected connector(…), topic(…) or pipeline(…)"
+            )
         found.append(resource.to_dict())
     return found
 
@@ -238,11 +253,80 @@ def read_py_file(path: Path, *, shared: Shared, environ: Mapping[str, str]) -> C
             _check_connector(given, path)
             definitions.append(_build(given, place, document, shared=shared, filler=Filler(environ)))
             continue
+        if kind.has_templates and isinstance(given.get("spec"), dict):
+            table = ProgramTable(given["spec"], place)
+            sections.setdefault(kind.section, []).append(kind.read_entry(given["name"], table, place))
+            continue
         made = kind.build_from_program(given["name"], place, given)
         if made is None:
             raise _build_invalid(path)
         sections.setdefault(kind.section, []).append(made)
     return Contents(tuple(definitions), {section: tuple(made) for section, made in sections.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTable:
+    """A `SpecTable` over the values of a program. Its shape is checked, because the program can write to the pipe."""
+
+    values: Mapping[str, Any] = field(repr=False)
+    place: FileLocation
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values)
+
+    def check_keys(self, known: Mapping[str, str], *, what: str) -> None:
+        check_names(self.values, self.place, known, what=what)
+
+    def read_name(self, key: str) -> str:
+        return key
+
+    def find_place(self, key: str) -> FileLocation:
+        del key
+        return self.place
+
+    def is_null(self, key: str) -> bool:
+        return self.values[key] is None
+
+    def is_table(self, key: str) -> bool:
+        return isinstance(self.values[key], dict)
+
+    def is_list(self, key: str) -> bool:
+        return isinstance(self.values[key], list)
+
+    def read_table(self, key: str, *, what: str = "") -> ProgramTable:
+        found = self.values[key]
+        if not isinstance(found, dict):
+            raise self.build_error(f"{what or key} must be a table")
+        return ProgramTable(found, self.place)
+
+    def read_text(self, key: str, *, what: str = "") -> str:
+        return self._read(self.values[key], what or key)
+
+    def read_texts(self, key: str, *, what: str) -> tuple[str, ...]:
+        found = self.values[key]
+        if not isinstance(found, list):
+            raise self.build_error(f"{key} must be a list")
+        return tuple(self._read(one, what) for one in found)
+
+    def read_config(self, key: str) -> dict[str, str]:
+        table = self.read_table(key) if key in self else ProgramTable({}, self.place)
+        return {name: table.read_text(name) for name in table}
+
+    def find_text(self, key: str) -> str:
+        found = self.values[key]
+        return found if isinstance(found, str) else ""
+
+    def build_error(self, problem: str, *, key: str = "", at_key: bool = False, hint: str = "") -> SpecError:
+        del key, at_key
+        return build_spec_error(self.place, problem, hint=hint)
+
+    def _read(self, found: Any, what: str) -> str:
+        if not isinstance(found, str) or not found:
+            raise self.build_error(f"{what} must be a string that is not empty")
+        return found
 
 
 def _build(

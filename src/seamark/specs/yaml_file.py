@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from seamark.changes.spec_kind import SectionKind
 from seamark.context.yaml import MappingNode, Node, ScalarNode, SequenceNode, parse_yaml
 from seamark.core.files import FileLocation
 from seamark.errors import SpecError
 from seamark.specs.document import Document
-from seamark.specs.keys import CONNECTOR_KEYS, EACH_KEYS, build_file_keys, check_keys, list_sections
+from seamark.specs.keys import (
+    CONNECTOR_KEYS,
+    EACH_KEYS,
+    build_file_keys,
+    build_template_keys,
+    check_keys,
+    list_sections,
+    list_templates,
+)
 from seamark.specs.layers import (
     Filler,
     Layer,
@@ -38,6 +48,9 @@ def read_yaml_file(document: Document, *, above: Shared, environ: Mapping[str, s
     reader = _Reader(document, above.extend(table, document), Filler(environ))
     file = _FileTable(table, document, reader.filler)
     sections = {kind.section: tuple(kind.read(file)) for kind in list_sections() if kind.section in file}
+    for kind in list_templates().values():
+        if made := tuple(reader.read_templates(table, kind)):
+            sections[kind.section] = (*sections.get(kind.section, ()), *made)
     return Contents(tuple(reader.read_definitions(table)), sections)
 
 
@@ -118,9 +131,27 @@ class _Reader:
             check_keys(entry, self.document, CONNECTOR_KEYS, what="a connector")
             own = self._read_own(entry)
             yield self._build(name, entry, entry, own=own, filler=self.filler, maker=Maker.YAML)
+        templates = list_templates().keys()
         for entry in self._list_tables(root, "each"):
+            if templates & entry.entries.keys():
+                continue
             check_keys(entry, self.document, EACH_KEYS, what="an entry of each")
             yield from self._read_each(entry)
+
+    def read_templates(self, root: MappingNode, kind: SectionKind[Any]) -> Iterator[Any]:
+        """Yield what `each` declares of a kind besides connectors: an entry for each row."""
+        for entry in self._list_tables(root, "each"):
+            if kind.noun not in entry.entries:
+                continue
+            check_keys(entry, self.document, build_template_keys(kind), what=f"an entry of each with {kind.noun}")
+            if "config" not in entry.entries:
+                raise self.document.error(entry, "this entry has no config", hint="add config: {…}")
+            name = require_text(entry.entries[kind.noun][1], self.document, what=kind.noun)
+            config = require_table(entry.entries["config"][1], self.document, what="config")
+            for row, node in self._list_rows(entry, values=len(config.entries)):
+                filler = self.filler.with_row(row)
+                table = _FileTable(config, self.document, filler)
+                yield kind.read_entry(filler.fill(name, self.document), table, self.document.place(node))
 
     def _list_connectors(self, root: MappingNode) -> Iterator[tuple[ScalarNode, MappingNode]]:
         if "connectors" not in root.entries:
@@ -156,18 +187,22 @@ class _Reader:
 
     def _read_each(self, entry: MappingNode) -> Iterator[Definition]:
         name = self._find_name(entry)
+        own = self._read_own(entry)
+        for row, node in self._list_rows(entry, values=len(own) + len(self.shared.defaults)):
+            filler = self.filler.with_row(row)
+            yield self._build(name, entry, node, own=own, filler=filler, maker=Maker.EACH)
+
+    def _list_rows(self, entry: MappingNode, *, values: int) -> Iterator[tuple[dict[str, str], Node]]:
+        """Yield the rows of an entry of `each`, whose result has so many values for each row."""
         if "for" not in entry.entries:
             raise self.document.error(entry, "this entry has no rows", hint="add for: [{NAME: value}, …]")
         rows = entry.entries["for"][1]
         if not isinstance(rows, SequenceNode):
             raise self.document.error(rows, "for must be a list of rows", hint="write for: [{NAME: value}, …]")
-        own = self._read_own(entry)
-        if len(rows.nodes) * (len(own) + len(self.shared.defaults)) > MAX_VALUES:
+        if len(rows.nodes) * values > MAX_VALUES:
             raise self.document.error(rows, f"more than {MAX_VALUES} values (rows times keys)")
         for node in rows.nodes:
-            row = self._read_row(node)
-            filler = self.filler.with_row(row)
-            yield self._build(name, entry, node, own=own, filler=filler, maker=Maker.EACH)
+            yield self._read_row(node), node
 
     def _read_row(self, node: Node) -> dict[str, str]:
         row: dict[str, str] = {}

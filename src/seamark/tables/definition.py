@@ -12,6 +12,7 @@ from typing import Any
 from seamark.core import strict_json as strict
 from seamark.core.refs import build_pipeline_owner, find_mirror
 from seamark.errors import UsageError
+from seamark.tables.expressions import parse_expression
 from seamark.tables.model import DEFAULT_TOMBSTONE_SECONDS, KAFKA_OFFSET, OrderTerm, build_terms
 from seamark.tables.registry import DEFAULT_KIND, find_technology
 
@@ -101,19 +102,21 @@ class RecordPart(StrEnum):
     VALUE = "value"
     KEY = "key"
     KAFKA = "kafka"
+    HEADER = "header"
 
 
 @dataclass(frozen=True, slots=True)
 class LandColumn:
     """One column. `type` is PostgreSQL's own word for it, in one spelling.
 
-    `source` is `value.a.b`, `key`, `key.id`, or `kafka.` with topic, partition, offset or timestamp; empty: the field
-    of the value by the column's name.
+    `source` is `value.a.b`, `key`, `key.id`, `header.NAME`, or `kafka.` with topic, partition, offset or timestamp;
+    empty: the field of the value by the column's name. `sql` is an expression over other columns, instead of a source.
     """
 
     name: str
     type: str
     source: str = ""
+    sql: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what PostgreSQL could not have, and what would run as SQL."""
@@ -133,7 +136,13 @@ class LandColumn:
                 f"invalid source {self.source} of column {self.name}",
                 hint=f"use kafka. with one of {', '.join(KAFKA_FIELDS)}",
             )
-        if self.place is RecordPart.VALUE and not all(self.path):
+        if self.sql and self.source:
+            raise UsageError(
+                f"column {self.name} has from and sql", hint="remove one of them: sql refers to columns by their names"
+            )
+        if self.sql:
+            parse_expression(self.sql, what=f"columns.{self.name}.sql")
+        if self.place in {RecordPart.VALUE, RecordPart.HEADER} and not all(self.path):
             raise UsageError(
                 f"invalid source {self.source!r} of column {self.name}", hint="use a path such as value.a.b"
             )
@@ -144,7 +153,8 @@ class LandColumn:
         head = self.source.partition(".")[0] or RecordPart.VALUE.value
         if head not in set(RecordPart):
             raise UsageError(
-                f"invalid source {self.source!r} of column {self.name}", hint="use value.…, key, key.… or kafka.…"
+                f"invalid source {self.source!r} of column {self.name}",
+                hint="use value.…, key, key.…, header.NAME or kafka.…",
             )
         return RecordPart(head)
 
@@ -154,18 +164,21 @@ class LandColumn:
         if not self.source:
             return (self.name,)
         rest = self.source.partition(".")[2]
+        if self.place is RecordPart.HEADER:
+            # Names of headers may have dots.
+            return (rest,)
         if not rest:
             return () if self.place is RecordPart.KEY else ("",)
         return tuple(rest.split("."))
 
     def to_dict(self) -> dict[str, Any]:
         """The column as JSON takes it."""
-        return {"name": self.name, "type": self.type, "source": self.source}
+        return {"name": self.name, "type": self.type, "source": self.source, "sql": self.sql}
 
     @classmethod
     def from_dict(cls, data: object) -> LandColumn:
         """Read what `to_dict` gave."""
-        fields = strict.read_object(data, keys=("name", "type", "source"), what="a column of a pipeline")
+        fields = strict.read_object(data, keys=("name", "type", "source", "sql"), what="a column of a pipeline")
         return cls(**{name: strict.read_text(value, what="a column of a pipeline") for name, value in fields.items()})
 
 
@@ -192,6 +205,7 @@ _KEYS = (
     "date_from",
     "order",
     "tombstone_seconds",
+    "where",
 )
 
 
@@ -216,7 +230,8 @@ class Landing:
     `schemas` says whether JSON bears Connect's schemas around it, as with `schemas.enable=true`. `key` are the columns
     by which rows are replaced and deleted. `date_from` is the column by whose date a lake's table is parted. `order`
     decides which of two records of one key is newer; `tombstone_seconds` is how long the order of a delete is kept.
-    `dead_letters` says where records that can't be rows are kept; None: the first one stops the run.
+    `dead_letters` says where records that can't be rows are kept; None: the first one stops the run. `where` is an
+    expression; records for which it isn't true are no rows.
     """
 
     name: str
@@ -232,6 +247,7 @@ class Landing:
     date_from: str = ""
     order: tuple[str, ...] = ()
     tombstone_seconds: int = DEFAULT_TOMBSTONE_SECONDS
+    where: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself."""
@@ -253,6 +269,7 @@ class Landing:
             raise UsageError("to.order can't be used with mode: append", hint="set mode: upsert, or remove to.order")
         if self.tombstone_seconds <= 0:
             raise UsageError("to.tombstones must be longer than 0s", hint="use a duration such as tombstones: 7d")
+        self._check_expressions()
         # Refuses an order that PostgreSQL can't compare.
         _ = self.order_terms
         find_technology(self.store).check_definition(self)
@@ -261,6 +278,31 @@ class Landing:
                 f"rows and dead letters can't be in the same table: {self.table}",
                 hint="set on_error.dead_letter.table to another table",
             )
+
+    def _check_expressions(self) -> None:
+        known = {column.name for column in self.source_columns}
+        texts = {f"columns.{column.name}.sql": column.sql for column in self.columns if column.sql}
+        for what, text in {**texts, **({"where": self.where} if self.where else {})}.items():
+            if unknown := sorted(parse_expression(text, what=what).columns - known):
+                raise UsageError(
+                    f"{what} refers to {unknown[0]}, which is not a column of a record",
+                    hint=f"use one of {', '.join(sorted(known)) or 'the columns without sql'}",
+                )
+
+    @property
+    def source_columns(self) -> tuple[LandColumn, ...]:
+        """The columns that come from a record, without those that are computed."""
+        return tuple(column for column in self.columns if not column.sql)
+
+    @property
+    def has_expressions(self) -> bool:
+        """Whether Spark evaluates expressions of the user."""
+        return bool(self.where) or any(column.sql for column in self.columns)
+
+    @property
+    def has_headers(self) -> bool:
+        """Whether a column comes from a header."""
+        return any(column.place is RecordPart.HEADER for column in self.source_columns)
 
     @property
     def owner(self) -> str:
@@ -315,6 +357,7 @@ class Landing:
             "date_from": self.date_from,
             "order": list(self.order),
             "tombstone_seconds": self.tombstone_seconds,
+            "where": self.where,
         }
 
     @classmethod
@@ -335,4 +378,5 @@ class Landing:
             date_from=strict.read_text(fields["date_from"], what="the column of dates"),
             order=strict.read_texts(fields["order"], what="an order"),
             tombstone_seconds=strict.read_count(fields["tombstone_seconds"], what="tombstone_seconds"),
+            where=strict.read_text(fields["where"], what="where"),
         )

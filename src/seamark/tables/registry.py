@@ -115,12 +115,14 @@ class Technology(LedgerTechnology, Protocol):
     Attributes:
         place_help: The help of the key `place` in spec files.
         dead_letter_table: The default table of dead letters; empty if they are rows of the pipeline's own table.
+        has_coordinates: Whether new tables have columns for the coordinates of each record by default.
         driver: Where the half for the driver of a run is, as an entry point names it: `MODULE:CLASS`. It is called
             with the definition and with what `open_access` returns, and is a `seamark.pipelines.spark_job.LandTarget`.
     """
 
     place_help: ClassVar[str]
     dead_letter_table: ClassVar[str]
+    has_coordinates: ClassVar[bool]
     driver: ClassVar[str]
 
     def check_definition(self, definition: Landing) -> None:
@@ -204,6 +206,7 @@ _TABLE_PARTS = (
     *_LEDGER_PARTS,
     "place_help",
     "dead_letter_table",
+    "has_coordinates",
     "driver",
     "check_definition",
     "build_example",

@@ -17,7 +17,7 @@ from seamark.changes.timing import ChangeTiming
 from seamark.changes.undo import build_undo_draft, build_undo_preconditions
 from seamark.connect.model import Connector, ConnectorStatus, State, Task
 from seamark.copies.cutover.action import CutOver, CutoverGroup, RecreatedTopic
-from seamark.copies.cutover.port import COPY_PREVIEW
+from seamark.copies.cutover.checks import COPY_PREVIEW
 from seamark.copies.cutover.translation import TranslatedGroup
 from seamark.copies.cutover.undo import CutoverConnector
 from seamark.core.refs import ConnectorType

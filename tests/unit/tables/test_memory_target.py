@@ -167,6 +167,7 @@ class MemoryTechnology(Technology):
     place_help = "The store of this process, by its name."
     has_consumers = False
     dead_letter_table = ""
+    has_coordinates = False
     driver = f"{__name__}:MemoryTarget"
 
     def check_definition(self, definition):

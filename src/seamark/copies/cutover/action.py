@@ -26,6 +26,7 @@ from seamark.changes.effect import ChangeKind, Effect, FieldChange
 from seamark.changes.step import CanNotUndo
 from seamark.connectors.run_state import AwaitRunning, SetRunState
 from seamark.copies.cutover.checks import (
+    COPY_PREVIEW,
     CatchUp,
     CheckPipelineMoved,
     CheckSourceIdle,
@@ -33,7 +34,6 @@ from seamark.copies.cutover.checks import (
     PreCopy,
     VerifyCopy,
 )
-from seamark.copies.cutover.port import COPY_PREVIEW
 from seamark.copies.cutover.steps import (
     RegisterCopyBack,
     ResumeOnRecreatedTopic,

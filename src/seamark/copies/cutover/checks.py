@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from seamark.changes.action import CheckStep, GuardStep
 from seamark.changes.environment import Environment
 from seamark.changes.step import Intent, Observed, step_kind
-from seamark.copies.cutover.port import COPIES
+from seamark.core.refs import Port
 from seamark.errors import RefusedError, SeamarkError
 from seamark.groups.actions import read_commits
+
+if TYPE_CHECKING:
+    from seamark.copies.cutover.operations import CutoverOperations
+
+COPIES: Port[Callable[[], CutoverOperations]] = Port("copies")
+"""Opens the copies of topics."""
+
+COPY_PREVIEW: Port[Callable[[], CutoverOperations]] = Port("copy preview")
+"""Opens the copies of topics for reading. Nothing is recounted, so that Spark isn't started."""
 
 _LOOK_SECONDS = 0.5
 # A recount or a scan may take as long as the copy did. Its result needs no further wait after it has returned.

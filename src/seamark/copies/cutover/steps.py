@@ -15,8 +15,7 @@ from seamark.changes.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.connectors.read import read_config
 from seamark.connectors.run_state import SetRunState
 from seamark.connectors.steps import EditConfig
-from seamark.copies.cutover.checks import CopyCheck
-from seamark.copies.cutover.port import COPIES
+from seamark.copies.cutover.checks import COPIES, CopyCheck
 from seamark.copies.cutover.translation import TranslatedGroup
 from seamark.copies.plan.plan import build_back_name
 from seamark.core.refs import build_group_owner

@@ -33,6 +33,7 @@ class DeltaTechnology(Technology):
     place_help: ClassVar[str] = "The name of the lake in the context, instead of a database."
     has_consumers: ClassVar[bool] = False
     dead_letter_table: ClassVar[str] = ""
+    has_coordinates: ClassVar[bool] = True
     driver: ClassVar[str] = "seamark.pipelines.spark_delta:LakeTarget"
 
     def check_definition(self, definition: Landing) -> None:

@@ -40,12 +40,18 @@ class PostgresTechnology(Technology):
     place_help: ClassVar[str] = "The name of the database in the context."
     has_consumers: ClassVar[bool] = True
     dead_letter_table: ClassVar[str] = "seamark_dead_letters"
+    has_coordinates: ClassVar[bool] = False
     driver: ClassVar[str] = "seamark.pipelines.spark_postgres:TableTarget"
 
     def check_definition(self, definition: Landing) -> None:
         """Refuse keys of a lake."""
         if definition.date_from:
             raise UsageError("to.date is supported only in a lake")
+        if definition.has_expressions:
+            raise UsageError(
+                "where and sql are supported only in a lake",
+                hint="use a view or a generated column in PostgreSQL",
+            )
 
     def build_example(self, name: str) -> str:
         """Return a database of this name, as a context file has it."""
