@@ -18,7 +18,7 @@ from tests.integration.meaning_stage import await_stopped
 from tests.integration.offset_tools import Brokers
 from tests.integration.waits import DEADLINE_SECONDS, TRIES, ask_patiently, says_hindered
 
-WRITES = ("mend-offsets", "write-offsets")
+WRITES = ("write-repairs", "write-offsets")
 
 
 def build_context(stack, folder, *, cluster="connect", in_flight="5s", **more):

@@ -52,7 +52,7 @@ class PoisonSearch:
     sightings: list[RecordLocation] = field(default_factory=list)
 
 
-@step_kind("await-poison")
+@step_kind("await-failing-record")
 @dataclass(frozen=True, slots=True)
 class AwaitFailingRecord(ConnectorSubject, CheckStep):
     """Watch a sink with batches of one record until it fails; its committed offset is that of the failing record.

@@ -35,7 +35,7 @@ def refuse_lent(keys: Iterable[str]) -> None:
             raise RefusedError(f"{key} can't be set temporarily; no changes were made")
 
 
-@step_kind("lend-config")
+@step_kind("set-config-temporarily")
 @dataclass(frozen=True, slots=True)
 class OverrideConfig(EditConfig):
     """Set some keys of a connector's config temporarily. With `returns`, the step restores the previous values."""
@@ -60,7 +60,7 @@ class OverrideConfig(EditConfig):
         )
 
 
-@step_kind("run-meanwhile")
+@step_kind("set-run-state-temporarily")
 @dataclass(frozen=True, slots=True)
 class RunTemporarily(SetRunState):
     """Run or stop a connector during a change. An undo of the change needs no counterpart."""
@@ -69,7 +69,7 @@ class RunTemporarily(SetRunState):
         return None
 
 
-@step_kind("make-parking-topic")
+@step_kind("create-dead-letter-topic")
 @dataclass(frozen=True, slots=True)
 class CreateDeadLetterTopic(CreateTopic):
     """Create the dead letter topic. Undo keeps it, because the skipped record is in it."""
@@ -228,7 +228,7 @@ class Failure:
     trace: Annotated[str, Transient()] = field(default=_LOST, compare=False, repr=False)
 
 
-@step_kind("park-record")
+@step_kind("send-dead-letter")
 @dataclass(frozen=True, slots=True)
 class SendToDeadLetter(ConnectorSubject, Step):
     """Copy a record to the dead letter topic, unless a copy of it is already there."""

@@ -182,6 +182,16 @@ class Brokers(BulkReadAdmin):
         errors = {(spot.topic, spot.partition): spot.error for spot in answered if spot.error is not None}
         self._check_parts(errors, count=len(offsets), group=group, action="commit the offset of")
 
+    def mirror_group_offsets(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
+        """Commit a copy of offsets that are stored elsewhere, for a process that runs for days.
+
+        Not by librdkafka: its admin requests to a coordinator abort the process if the connection is lost at the wrong
+        moment (`rd_kafka_enq_once_del_source_return: Assertion eonce->refcnt > 0`, seen with 2.16 when a broker was
+        killed; issue 4605 and pull request 5397 of confluentinc/librdkafka).
+        """
+        if offsets:
+            self._second.mirror_group_offsets(group, offsets)
+
     def delete_group_offsets(self, group: str, spots: Collection[TopicPartition]) -> None:
         """Forget what a group has committed for some partitions. Where only a part was done, it is unknown."""
         if not spots:

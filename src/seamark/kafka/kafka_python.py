@@ -125,6 +125,16 @@ class KafkaPythonError:
         return self._text
 
 
+def _build_offsets(offsets: Mapping[TopicPartition, Committed]) -> dict[Any, Any]:
+    structs = load("kafka.structs")
+    return {
+        structs.TopicPartition(*spot): structs.OffsetAndMetadata(
+            found.offset, found.metadata, -1 if found.leader_epoch is None else found.leader_epoch
+        )
+        for spot, found in offsets.items()
+    }
+
+
 class KafkaPythonClient:
     """kafka-python behind our own values and errors.
 
@@ -226,18 +236,17 @@ class KafkaPythonClient:
         self, group: str, offsets: Mapping[TopicPartition, Committed]
     ) -> dict[TopicPartition, KafkaPythonError]:
         """Commit for a group. Gives the errors of single partitions; what the whole met is raised."""
-        structs = load("kafka.structs")
-        wanted = {
-            structs.TopicPartition(*spot): structs.OffsetAndMetadata(
-                found.offset, found.metadata, -1 if found.leader_epoch is None else found.leader_epoch
-            )
-            for spot, found in offsets.items()
-        }
+        wanted = _build_offsets(offsets)
         action = f"commit offsets for the group {group}"
         with self._open(action) as client:
             return self._write(
                 lambda: client.alter_group_offsets(group, wanted), action=action, subject=group, operation="READ"
             )
+
+    def mirror_group_offsets(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
+        """Commit for a group with the kept client. For copies of offsets, where a repeated commit changes nothing."""
+        wanted = _build_offsets(offsets)
+        self._read(lambda client: client.alter_group_offsets(group, wanted), f"commit offsets for the group {group}")
 
     def delete_group_offsets(
         self, group: str, spots: Collection[TopicPartition]

@@ -66,7 +66,7 @@ class _Carried(ConnectorSubject, Step):
         return target, build_carried(source, target, subject=self.subject)
 
 
-@step_kind("carry-offsets")
+@step_kind("relocate-records")
 @dataclass(frozen=True, slots=True)
 class CopyOffsetRecords(_Carried):
     """Write the newest record of each of the connector's keys in `source` to the topic `target`, with the same bytes.
@@ -104,7 +104,7 @@ class CopyOffsetRecords(_Carried):
         return CopyOffsetRecords(self.cluster, self.name, self.target, self.source)
 
 
-@step_kind("verify-carried")
+@step_kind("verify-relocated")
 @dataclass(frozen=True, slots=True)
 class VerifyCopiedRecords(CheckStep, _Carried):
     """Verify, right before the connector uses the target topic, that it has the same offsets as the source topic."""
@@ -133,7 +133,7 @@ class VerifyCopiedRecords(CheckStep, _Carried):
         return [place for place, one in _build_wanted(wanted)["records"].items() if found[place] != one]
 
 
-@step_kind("make-offsets-topic")
+@step_kind("create-offsets-topic")
 @dataclass(frozen=True, slots=True)
 class CreateOffsetsTopic(CreateTopic):
     """Create the topic for a connector's own offsets. Undo keeps it, because it contains the copied offsets."""

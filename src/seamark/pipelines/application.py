@@ -25,7 +25,7 @@ _LOGGER = logging.getLogger("seamark.fleet")
 _TICK_SECONDS = 0.25
 # A pipeline without records asks so often whether its partitions are still its own; with many of them, less often.
 _WATCH_SECONDS = 10.0
-FOLLOW_SECONDS = 10.0
+FOLLOW_SECONDS = 15.0
 """How often the journal is asked for pipelines that were applied meanwhile."""
 # Pauses after an error, the first and the longest. An outage needs no user to end. Rejected rows need one, but a right
 # that was revoked may be granted at any time. After a move of its offsets a pipeline begins at once; two applications

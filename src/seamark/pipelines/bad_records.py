@@ -107,6 +107,12 @@ class WrittenLetters:
         self._records = self._dead = 0
         self._reasons = ReasonCounts()
 
+    def restart(self, *, written: int) -> None:
+        """Begin to count again after a failed batch, of which `written` dead letters of the run are stored."""
+        self.written = written
+        self._records = self._dead = 0
+        self._reasons.clear()
+
     def add(self, ranges: Iterable[Mapping[str, Any]]) -> None:
         """Count those of a batch: each range has its `records`, its dead letters (`dead`) and their `reasons`.
 

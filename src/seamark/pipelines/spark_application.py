@@ -44,7 +44,7 @@ def run_application(
         source: Options of Spark's own Kafka source.
         source_client: The settings of librdkafka, where it can't take Java's.
         is_endless: Whether pipelines with an interval continue.
-        follow: Reads the pipelines that should run now, every 10 s.
+        follow: Reads the pipelines that should run now, every 15 s.
         on_batch: Called after each batch, by the thread that ran it.
         on_progress: Called with the figures of each batch.
         on_status: Called when the state of a pipeline changes.

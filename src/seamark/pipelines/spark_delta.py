@@ -197,6 +197,7 @@ class LakeTarget:
         self._lake = lake
         self._table = LakeTable(lake.below(landing.table), owner=landing.owner)
         self._letters = WrittenLetters(landing)
+        self._kept_letters = 0
         self._seen: Position | None = None
         # Who watches must not take a commit of ours for another's.
         self._committing = threading.Lock()
@@ -220,6 +221,8 @@ class LakeTarget:
         with self._committing:
             self._seen = self._table.enter(wanted)
             found = self._seen.entries
+        # After a failed batch: nothing of it was committed.
+        self._letters.restart(written=self._kept_letters)
         return [found[first.key] for first in wanted]
 
     def watch(self, entries: Sequence[LedgerEntry]) -> None:
@@ -252,5 +255,6 @@ class LakeTarget:
         with self._committing:
             seen = self._seen or self._table.read_position()
             self._seen = self._table.commit(files, [step.after for step in steps], seen=seen)
+        self._kept_letters = self._letters.written
         count, dead = sum(file.rows for file in files), sum(one["dead"] for one in receipts)
         return BatchLanded(number, rows=count - dead, deleted=0, dead=dead)

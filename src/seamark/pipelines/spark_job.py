@@ -29,7 +29,7 @@ from seamark.pipelines.binding import PATIENCE_SECONDS, Binding, OnWait, Outage,
 from seamark.pipelines.progress import BatchLanded, LandProgress
 from seamark.pipelines.spark_frame import FrameRecipe
 from seamark.pipelines.spark_topic import LandTopic
-from seamark.spark.sessions import branch, describe_jobs
+from seamark.spark.sessions import active_session, branch, describe_jobs
 from seamark.spark.settings import build_source_client, build_source_options
 from seamark.tables.definition import Landing
 from seamark.tables.model import LedgerAdvance, LedgerEntry
@@ -226,7 +226,11 @@ class PipelineRun:
 
         try:
             text = f"seamark pipeline {self._landing.name}: batch {number}"
-            with describe_jobs(self._spark, text, tag=self._tag, pool=self._landing.name):
+            # Building a frame makes its session the active one of the thread, which is the caller's.
+            with (
+                active_session(self._spark),
+                describe_jobs(self._spark, text, tag=self._tag, pool=self._landing.name),
+            ):
                 landed = limit.run(run)
         except PySparkException:
             # Spark's own text for records that are gone names neither the pipeline nor what to do.

@@ -429,6 +429,8 @@ class TableTarget:
 
     def claim(self, firsts: Iterable[LedgerEntry]) -> list[LedgerEntry]:
         """Claim partitions from their holders."""
+        # After a failed batch: those of its committed ranges are stored.
+        self._letters.restart(written=self._letters.written)
         return self._database.claim(firsts)
 
     def watch(self, entries: Sequence[LedgerEntry]) -> None:

@@ -125,7 +125,7 @@ class LandTopic:
             return
         offsets = {(self._landing.topic, number): Committed(offset) for number, offset in moved.items()}
         try:
-            self._brokers.alter_group_offsets(self._landing.group, offsets)
+            self._brokers.mirror_group_offsets(self._landing.group, offsets)
             self._told |= moved
         except SeamarkError as error:
             _LOGGER.info(

@@ -1,7 +1,8 @@
-"""A batch of rows as Spark hands it to a sink: each task in a writer that was pickled, and the driver's commit last."""
+"""A batch of rows as Spark hands it to tasks: each with a writer that was pickled, and receipts as JSON."""
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import pyarrow as pa
@@ -12,47 +13,26 @@ from seamark.pipelines.spark_frame import PARTITION, REASON
 from seamark.tables.model import OFFSET
 
 
-class FakeSession:
-    """A session that knows the sinks that a driver's half registers."""
-
-    def __init__(self):
-        self.sinks = {}
-        self.dataSource = self
-
-    def register(self, sink):
-        self.sinks[sink.name()] = sink
-
-
 class FakeRows:
-    """A DataFrame, as far as writing it to a sink needs one. `ids` are the records of each partition."""
+    """A DataFrame, as far as its tasks need one. `ids` are the records of each partition."""
 
-    def __init__(self, session, steps, ids):
-        self.sparkSession = session
-        self.write = self
+    def __init__(self, steps, ids):
         firsts = {step.entry.partition: step.entry.next_offset for step in steps}
-        self._tasks = [[build_batch(number, firsts[number], found)] for number, found in sorted(ids.items())]
-        self._sink, self._options = None, {}
+        self.tasks = [[build_batch(number, firsts[number], found)] for number, found in sorted(ids.items())]
 
-    def format(self, name):
-        self._sink = self.sparkSession.sinks[name]
+    def coalesce(self, count):
+        assert count >= 1
         return self
 
-    def mode(self, word):
-        assert word == "append"
-        return self
 
-    def options(self, **options):
-        self._options = options
-        return self
-
-    def save(self):
-        try:
-            writer = self._sink(self._options).writer(None, overwrite=False)
-            messages = [_copy(_copy(writer).write(iter(task))) for task in self._tasks]
-            _copy(writer).commit(messages)
-        except SeamarkError as error:
-            # Spark passes on the text alone.
-            raise PySparkException(str(error)) from None
+def run_fake_tasks(rows, writer):
+    """What `run_tasks` does, without Spark."""
+    try:
+        receipts = [_copy(writer).write(iter(task)) for task in rows.tasks]
+    except SeamarkError as error:
+        # Spark passes on the text alone.
+        raise PySparkException(str(error)) from None
+    return [json.loads(json.dumps(one)) for one in receipts if one is not None]
 
 
 def build_batch(partition, first, ids):

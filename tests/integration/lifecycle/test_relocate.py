@@ -129,9 +129,9 @@ def test_a_source_takes_its_offsets_to_a_topic_of_its_own_and_back_and_reads_no_
     assert [step.kind for step in planned.plan.steps] == [
         "set-run-state",
         "prove-stopped",
-        "make-offsets-topic",
-        "carry-offsets",
-        "verify-carried",
+        "create-offsets-topic",
+        "relocate-records",
+        "verify-relocated",
         "put-config",
         "set-run-state",
         "check-progress",
@@ -151,8 +151,8 @@ def test_a_source_takes_its_offsets_to_a_topic_of_its_own_and_back_and_reads_no_
     assert [step.kind for step in undo.plan.steps] == [
         "set-run-state",
         "prove-stopped",
-        "carry-offsets",
-        "verify-carried",
+        "relocate-records",
+        "verify-relocated",
         "put-config",
         "set-run-state",
         "check-progress",

@@ -137,7 +137,7 @@ class Writing:
 
 def read_replay(result, group):
     """What the step of a group said that it reads again."""
-    (step,) = [one for one in result.steps if one.subject == f"group/{group}" and one.kind == "carry-reader"]
+    (step,) = [one for one in result.steps if one.subject == f"group/{group}" and one.kind == "translate-group"]
     again = step.note.partition(", ")[2]
     return 0 if again == "no records to reprocess" else int(again.split()[0])
 
@@ -205,7 +205,7 @@ def test_writes_to_the_target_are_found_where_nobody_reads(yard):
     plan = yard.copy()
     yard.fleet.copies.use_spark(yard.spark)
     result = yard.apply(yard.fleet.copies.cutover(plan))
-    assert not [step for step in result.steps if step.kind == "carry-reader"]
+    assert not [step for step in result.steps if step.kind == "translate-group"]
     before = yard.count_offsets(plan.target.topic)
     yard.insert_rows(MORE)
     wait_for(lambda: yard.count_offsets(plan.target.topic), lambda found: found >= before + MORE, "rows in the target")

@@ -112,7 +112,7 @@ def newest(total):
     return [(number, f"w{number}") for number in range(total - KEYS, total)]
 
 
-def read_replay(result, owner, kind="carry-reader"):
+def read_replay(result, owner, kind="translate-group"):
     """What the step of a landing said that it lands again."""
     (step,) = [one for one in result.steps if one.subject == owner and one.kind == kind]
     again = step.note.partition(", ")[2]

@@ -4,7 +4,7 @@
 
 Executors and drivers are killed, the broker, the database and S3 killed and started again, sessions of the database
 ended, connections cut when a commit was sent, the landing is started twice, a task is stopped inside its transaction
-and a driver before its commit, and both continued, the checkpoint is deleted, offsets are moved under a landing that
+and a driver before its commit, and both continued, the broker is restarted, offsets are moved under a landing that
 runs. It uses the stack that SEAMARK_DEVSTACK names, or starts one, and prints one line of JSON. The exit code is 1 if a
 row is missing or doubled, the offsets are not at the end, or a fault was not done.
 """

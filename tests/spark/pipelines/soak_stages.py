@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import signal
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -48,7 +47,7 @@ WAIT_IN_TRANSACTION = 0.3
 # A batch of a lake is one commit, and a second driver takes a while to begin: without this the first would be through.
 WAIT_BEFORE_COMMIT = 1.5
 _SESSIONS = "FROM pg_stat_activity WHERE application_name LIKE 'seamark-pipeline-%%' AND xact_start IS NOT NULL"
-_BOTH = ("kill_executor", "kill_driver", "start_twice", "move_offsets", "delete_checkpoint", "cut_commit")
+_BOTH = ("kill_executor", "kill_driver", "start_twice", "move_offsets", "restart_broker", "cut_commit")
 
 
 def build_value(number):
@@ -134,10 +133,11 @@ class SoakStage(DriverStage):
                     os.kill(pid, signal.SIGCONT)
                 self.stopped.remove((pid, since))
 
-    def delete_checkpoint(self):
-        for folder in Path(tempfile.gettempdir()).glob("seamark-checkpoint-*"):
-            shutil.rmtree(folder, ignore_errors=True)
-            self.counts["checkpoints_deleted"] += 1
+    def restart_broker(self):
+        """SIGKILL, and a new start: the driver waits it out, or somebody starts it again."""
+        ask(Path(self.stack.folder), "restart", "broker-1")
+        wait_for(lambda: self.admin.list_topics(timeout=10).brokers, "the broker was back")
+        self.counts["broker_restarts"] += 1
 
     def cut_commit(self):
         """Cut the connection when the commit is done, before its answer is there."""

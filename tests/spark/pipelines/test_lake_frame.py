@@ -82,7 +82,7 @@ def land(records, landing, folder):
     target = LakeTarget(landing, lake)
     target.prepare(session)
     (entry,) = target.claim([LedgerEntry("events", "t1", 0, next_offset=0)])
-    landed = target.land(target.build_rows(records), [LedgerAdvance(entry, records.count())], number=0, folder=folder)
+    landed = target.land(target.build_rows(records), [LedgerAdvance(entry, records.count())], number=0)
     return landed, DeltaTable(lake.below(landing.table).table_url).to_pyarrow_table().to_pylist()
 
 

@@ -9,7 +9,7 @@ from tests.spark.pipelines.soak_stages import STAGES
 
 ROWS = 200_000
 FEW_ROWS = 60_000
-EVERYWHERE = ("executor_kills", "driver_kills", "starts_beside", "moves", "checkpoints_deleted", "commits_cut")
+EVERYWHERE = ("executor_kills", "driver_kills", "starts_beside", "moves", "broker_restarts", "commits_cut")
 COUNTED = {
     "postgresql": ("backends_ended", "database_restarts", "tasks_stopped"),
     "delta": ("s3_restarts", "drivers_stopped"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pkgutil import resolve_name
 
 import pytest
@@ -13,7 +12,7 @@ from seamark.tables.delta.maintenance import enter_landing
 from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.technology import open_lake, open_lake_table
 from seamark.tables.registry import find_technology
-from tests.fakes.tables.spark_rows import FakeRows, FakeSession
+from tests.fakes.tables.spark_rows import FakeRows, run_fake_tasks
 from tests.fakes.tables.table_suite import OWNER, LedgerSuite, TableSuite
 
 DEFINITION = Landing("orders", topic="orders", table="orders", columns=(LandColumn("id", "bigint"),), store="delta")
@@ -37,17 +36,16 @@ class TestDeltaLedger(LedgerSuite):
 
 
 class DeltaHarness:
-    def __init__(self, settings, folder):
-        self.technology, self.settings, self._folder = find_technology("delta"), settings, folder
-        self._session = FakeSession()
+    def __init__(self, settings):
+        self.technology, self.settings = find_technology("delta"), settings
 
     def open_driver(self, definition):
         made = resolve_name(self.technology.driver)(definition, self.technology.open_access(self.settings))
-        made.prepare(self._session)
+        made.prepare(None)
         return made
 
     def land(self, driver, steps, ids):
-        return driver.land(FakeRows(self._session, steps, ids), steps, number=0, folder=self._folder)
+        return driver.land(FakeRows(steps, ids), steps, number=0)
 
     def read_ids(self):
         table = open_lake_table(self.settings, DEFINITION).refresh()
@@ -56,7 +54,6 @@ class DeltaHarness:
 
 class TestDeltaTable(TableSuite):
     @pytest.fixture
-    def harness(self, settings, tmp_path_factory, monkeypatch):
-        for module in ("spark.sessions", "pipelines.spark_delta"):
-            monkeypatch.setattr(f"seamark.{module}.active_session", lambda session: nullcontext())
-        return DeltaHarness(settings, tmp_path_factory.mktemp("told"))
+    def harness(self, settings, monkeypatch):
+        monkeypatch.setattr("seamark.pipelines.spark_delta.run_tasks", run_fake_tasks)
+        return DeltaHarness(settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pkgutil import resolve_name
 from uuid import uuid4
 
@@ -12,7 +11,7 @@ import pytest
 from seamark.context.context import DatabaseSettings
 from seamark.context.reference import Secret
 from seamark.tables.registry import find_technology
-from tests.fakes.tables.spark_rows import FakeRows, FakeSession
+from tests.fakes.tables.spark_rows import FakeRows, run_fake_tasks
 from tests.fakes.tables.table_suite import OWNER, LedgerSuite, TableSuite
 
 
@@ -43,18 +42,16 @@ class TestPostgresLedger(LedgerSuite):
 
 
 class PostgresHarness:
-    def __init__(self, settings, dsn, folder):
-        self.technology, self.settings = find_technology("postgresql"), settings
-        self._dsn, self._folder = dsn, folder
-        self._session = FakeSession()
+    def __init__(self, settings, dsn):
+        self.technology, self.settings, self._dsn = find_technology("postgresql"), settings, dsn
 
     def open_driver(self, definition):
         made = resolve_name(self.technology.driver)(definition, self.technology.open_access(self.settings))
-        made.prepare(self._session)
+        made.prepare(None)
         return made
 
     def land(self, driver, steps, ids):
-        return driver.land(FakeRows(self._session, steps, ids), steps, number=0, folder=self._folder)
+        return driver.land(FakeRows(steps, ids), steps, number=0)
 
     def read_ids(self):
         with psycopg.connect(self._dsn) as connection:
@@ -63,7 +60,6 @@ class PostgresHarness:
 
 class TestPostgresTable(TableSuite):
     @pytest.fixture
-    def harness(self, settings, dsn, tmp_path, monkeypatch):
-        for module in ("spark.sessions", "pipelines.spark_postgres"):
-            monkeypatch.setattr(f"seamark.{module}.active_session", lambda session: nullcontext())
-        return PostgresHarness(settings, dsn, tmp_path)
+    def harness(self, settings, dsn, monkeypatch):
+        monkeypatch.setattr("seamark.pipelines.spark_postgres.run_tasks", run_fake_tasks)
+        return PostgresHarness(settings, dsn)

@@ -92,9 +92,9 @@ def check_records(planned: PlannedChange, context: Any) -> None:
         for record in list_values(step, HeldRecord):
             assert record.topic in topics, step
             assert decode_key(record.key).connector in owners, step
-        if step.kind == "carry-offsets":
+        if step.kind == "relocate-records":
             check_record_topic(step.target, context, is_for_offsets=True)
-        if step.kind == "park-record":
+        if step.kind == "send-dead-letter":
             check_record_topic(step.topic, context)
 
 

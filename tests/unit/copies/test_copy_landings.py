@@ -72,7 +72,7 @@ def test_cutover_says_what_the_owner_has_to_do(desk):
     assert "pipeline sales reads t: set from.topic to t-2" in notes
     assert "stop pipeline/sales first" in notes
     kinds = [step.kind for step in planned.plan.steps if step.subject == OWNER]
-    assert kinds == ["shut-out-landing", "carry-reader", "prove-carried"]
+    assert kinds == ["fence-pipeline", "translate-group", "prove-translated"]
     assert not any(MIRROR in step.subject for step in planned.plan.steps)
     in_place = desk.fleet.copies.cutover(copy.id, CutoverOptions(in_place=True))
     assert not any("from.topic" in note for note in in_place.plan.notes)

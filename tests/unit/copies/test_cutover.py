@@ -31,7 +31,7 @@ def test_readers_stop_first_and_writers_start_last(harbour):
     assert harbour.commits["connect-lake"] == {**BEFORE["connect-lake"], ("orders-1", 0): 14}
     assert harbour.commits["report"] == {**BEFORE["report"], ("orders-1", 0): 3}
     assert harbour.brokers.topics["orders-1"].configs == {}
-    notes = {step.subject: step.note for step in result.steps if step.kind == "carry-reader"}
+    notes = {step.subject: step.note for step in result.steps if step.kind == "translate-group"}
     assert notes["group/connect-lake"] == "20 records to read, 2 records to reprocess"
     assert notes["group/report"] == "20 records to read, no records to reprocess"
 
@@ -78,7 +78,7 @@ def test_producer_that_nobody_stopped_is_found(harbour):
     harbour.catch_up = write_behind
     result = harbour.apply(harbour.plan(harbour.build_cutover()))
     failed = [step for step in result.steps if step.error is not None]
-    assert [step.kind for step in failed] == ["prove-still"]
+    assert [step.kind for step in failed] == ["prove-quiet"]
     assert "a producer still writes to orders: 1 offsets" in failed[0].error.message
     assert (harbour.configs, harbour.commits) == (OLD, BEFORE)
 
@@ -143,7 +143,7 @@ def test_group_that_somebody_is_in_is_not_carried_over(harbour):
     harbour.brokers.groups["report"].state = "STABLE"
     result = harbour.apply(harbour.plan(harbour.build_cutover()))
     failed = [step for step in result.steps if step.error is not None]
-    assert [(step.kind, step.subject) for step in failed] == [("carry-reader", "group/report")]
+    assert [(step.kind, step.subject) for step in failed] == [("translate-group", "group/report")]
     assert harbour.configs == OLD
 
 
@@ -177,8 +177,9 @@ def test_way_back_stops_everybody_before_it_looks_and_turns(harbour):
     _, steps = harbour.undo(result.change)
     kinds = [step.kind for step in steps]
     assert kinds == [
-        "set-run-state", "set-run-state", "prove-stopped", "prove-stopped", "prove-untouched", "turn-back",
-        "turn-back", "alter-topic-config", "return-reader", "return-reader", "set-run-state", "set-run-state",
+        "set-run-state", "set-run-state", "prove-stopped", "prove-stopped", "prove-untouched", "switch-connector-back",
+        "switch-connector-back", "alter-topic-config", "restore-group", "restore-group", "set-run-state",
+        "set-run-state",
     ]  # fmt: skip
 
 
@@ -198,7 +199,7 @@ def test_writes_to_the_target_are_found_where_an_earlier_try_has_carried_all_rea
     harbour.failing["put shop"] = RefusedError("no such transform")
     assert str(harbour.apply(harbour.plan(harbour.build_cutover())).ending) != "done"
     result = harbour.apply(harbour.plan(harbour.build_cutover()))
-    carried = [str(step.outcome) for step in result.steps if step.kind == "carry-reader"]
+    carried = [str(step.outcome) for step in result.steps if step.kind == "translate-group"]
     assert carried == ["nothing to do", "nothing to do"]
     harbour.produce("orders-1")
     with pytest.raises(RefusedError, match="1 offsets were written to orders-1 since"):
@@ -214,7 +215,7 @@ def test_nobody_is_turned_over_again_to_a_target_that_lacks_records(harbour):
     with pytest.raises(RefusedError, match="a producer still writes to orders"):
         harbour.undo(undone.change)
     late = harbour.apply(plan)
-    assert [step.kind for step in late.steps if step.error is not None] == ["prove-still"]
+    assert [step.kind for step in late.steps if step.error is not None] == ["prove-quiet"]
     assert harbour.configs == OLD
 
 
@@ -234,8 +235,8 @@ def test_undo_of_a_failed_cutover_leaves_out_what_is_restored_already(harbour):
     failed = harbour.apply(harbour.plan(harbour.build_cutover()))
     plan, steps = harbour.undo(failed.change)
     assert [step.kind for step in steps] == [
-        "set-run-state", "set-run-state", "prove-stopped", "prove-stopped", "prove-untouched", "return-reader",
-        "return-reader", "set-run-state", "set-run-state",
+        "set-run-state", "set-run-state", "prove-stopped", "prove-stopped", "prove-untouched", "restore-group",
+        "restore-group", "set-run-state", "set-run-state",
     ]  # fmt: skip
     assert str(harbour.apply(plan).ending) == "done"
     assert (harbour.configs, harbour.commits) == (OLD, BEFORE)

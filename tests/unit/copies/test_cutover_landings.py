@@ -81,7 +81,7 @@ def test_landing_is_shut_out_late_and_gets_its_place_in_the_target(harbour):
     assert harbour.places == {("orders", 0): 7, ("orders", 1): 4, ("orders-1", 0): 11}
     log = harbour.log
     assert log.index("verify standard") < log.index(f"shut out {OWNER}") < log.index("put lake")
-    notes = {step.subject: step.note for step in result.steps if step.kind == "carry-reader"}
+    notes = {step.subject: step.note for step in result.steps if step.kind == "translate-group"}
     assert notes[OWNER] == "9 records to read, 3 records to reprocess"
     # Whoever held the source holds it no more.
     assert all(entry.epoch > 100 for entry in harbour.ledger.read().values() if entry.topic == "orders")
@@ -91,7 +91,7 @@ def test_run_that_somebody_starts_again_is_found(harbour):
     # The first look is that of the intent, before the landing is shut out.
     harbour.on_look = [harbour.claim_again, lambda: None]
     result = harbour.apply(harbour.plan(harbour.build_cutover()))
-    assert find_failed(result) == [("shut-out-landing", OWNER)]
+    assert find_failed(result) == [("fence-pipeline", OWNER)]
     (error,) = [step.error for step in result.steps if step.error is not None]
     assert "supervisor" in error.hint
     assert harbour.places == {("orders", 0): 7, ("orders", 1): 4}
@@ -107,7 +107,7 @@ def test_run_that_lands_more_after_its_place_was_told_is_found_before_anybody_is
 
     harbour.ledger.place = place
     result = harbour.apply(harbour.plan(harbour.build_cutover()))
-    assert find_failed(result) == [("prove-carried", OWNER)]
+    assert find_failed(result) == [("prove-translated", OWNER)]
     assert "put lake" not in harbour.log[: harbour.log.index("start lake")]
     assert harbour.states == {"lake": "RUNNING", "shop": "RUNNING"}
 
@@ -170,15 +170,15 @@ def test_every_check_that_writes_has_an_intent_before_it(harbour, in_place):
     for name, kinds in {
         "approach": ["approach"],
         "catch_up": ["catch-up"],
-        "shut_out": ["shut-out-landing", "prove-carried"],
-        "begin_back": ["begin-back"],
+        "shut_out": ["fence-pipeline", "prove-translated"],
+        "begin_back": ["register-copy-back"],
     }.items():
         watch(name, kinds)
     assert str(harbour.apply(plan).ending) == "done"
     found = {kind for _, intents in seen for kind in intents}
     assert all(len(intents) == 1 and intents[0] in kinds for kinds, intents in seen), seen
-    expected = {"approach", "catch-up", "shut-out-landing", "prove-carried"}
-    assert found == (expected | {"begin-back"} if in_place else expected)
+    expected = {"approach", "catch-up", "fence-pipeline", "prove-translated"}
+    assert found == (expected | {"register-copy-back"} if in_place else expected)
 
 
 def test_intent_of_a_fence_has_the_epochs_that_it_replaces(harbour):
@@ -188,12 +188,12 @@ def test_intent_of_a_fence_has_the_epochs_that_it_replaces(harbour):
     (fence,) = [
         entry.body
         for entry in entries
-        if entry.kind is EntryKind.INTENT and kinds[entry.body["step"]]["kind"] == "shut-out-landing"
+        if entry.kind is EntryKind.INTENT and kinds[entry.body["step"]]["kind"] == "fence-pipeline"
     ]
     assert (fence["before"], fence["after"]) == ({"epochs": {"0": 100, "1": 100}}, "fenced")
 
 
-@pytest.mark.parametrize("kind", ["approach", "catch-up", "shut-out-landing", "prove-carried"])
+@pytest.mark.parametrize("kind", ["approach", "catch-up", "fence-pipeline", "prove-translated"])
 @pytest.mark.parametrize("point", ["after-intent", "after-outcome"])
 def test_check_whose_process_ended_is_repeated_and_not_undone(harbour, kind, point):
     plan = harbour.plan(harbour.build_cutover())
@@ -222,7 +222,7 @@ def test_check_whose_process_ended_is_repeated_and_not_undone(harbour, kind, poi
 
 def test_process_that_was_taken_over_shuts_nobody_out(harbour):
     plan = harbour.plan(harbour.build_cutover())
-    number = next(number for number, step in enumerate(plan.steps) if step.kind == "shut-out-landing")
+    number = next(number for number, step in enumerate(plan.steps) if step.kind == "fence-pipeline")
 
     def take_over(reached, at):
         if (reached, at) == ("before-intent", number):
@@ -239,7 +239,7 @@ def test_process_that_was_taken_over_shuts_nobody_out(harbour):
 
 
 # The checks that write. Every other one must not.
-WRITING = {"approach", "catch-up", "begin-back", "shut-out-landing", "prove-carried"}
+WRITING = {"approach", "catch-up", "register-copy-back", "fence-pipeline", "prove-translated"}
 
 
 def test_checks_that_write_are_those_listed_here():
@@ -281,8 +281,8 @@ def test_other_checks_of_a_cutover_only_read(harbour):
         harbour.states = dict.fromkeys(harbour.states, "RUNNING" if step.kind == "await-running" else "STOPPED")
         step.perform(ReadOnlyWorld(harbour), Intent(None, None))
         performed.add(step.kind)
-    assert performed == {"prove-copy", "prove-still", "prove-stopped", "await-running"}
+    assert performed == {"prove-copy", "prove-quiet", "prove-stopped", "await-running"}
     with pytest.raises(AssertionError, match="shut_out may write"):
-        next(step for step in map(build_step, plan.steps) if step.kind == "shut-out-landing").perform(
+        next(step for step in map(build_step, plan.steps) if step.kind == "fence-pipeline").perform(
             ReadOnlyWorld(harbour), Intent(None, None)
         )

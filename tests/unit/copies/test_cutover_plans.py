@@ -97,7 +97,7 @@ def test_sinks_are_told_to_read_committed_records(desk):
     sees = {
         data.arguments["group"]: data.arguments["sees_aborted"]
         for data in planned.plan.steps
-        if data.kind == "carry-reader"
+        if data.kind == "translate-group"
     }
     # How a plain group reads nobody can tell.
     assert sees == {"connect-lake": False, "report": True}

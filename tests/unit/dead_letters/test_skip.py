@@ -260,14 +260,20 @@ class TestCommand:
     def test_steps_deliver_park_and_go_on_and_give_back_in_any_case(self, build_desk):
         out = build_desk().run("lake", "--dry-run", "-o", "json").out
         assert kinds(out) == [
-            *("set-run-state", "prove-stopped", "lend-config", "run-meanwhile", "await-poison"),
-            *("restart-search", "await-poison") * 4,
             *(
-                "run-meanwhile",
-                "lend-config",
+                "set-run-state",
                 "prove-stopped",
-                "make-parking-topic",
-                "park-record",
+                "set-config-temporarily",
+                "set-run-state-temporarily",
+                "await-failing-record",
+            ),
+            *("restart-search", "await-failing-record") * 4,
+            *(
+                "set-run-state-temporarily",
+                "set-config-temporarily",
+                "prove-stopped",
+                "create-dead-letter-topic",
+                "send-dead-letter",
                 "write-offsets",
                 "verify-offsets",
             ),
@@ -275,7 +281,7 @@ class TestCommand:
         ]
         plan = json.loads(out)
         always = [step["kind"] for step in plan["steps"] if step["always"]]
-        assert always == ["run-meanwhile", "lend-config", "set-run-state"]
+        assert always == ["set-run-state-temporarily", "set-config-temporarily", "set-run-state"]
         assert len(plan["locks"]) == 2
 
     def test_unknown_record_is_searched_for_first(self, build_desk):
@@ -301,7 +307,7 @@ class TestCommand:
         assert kinds(desk.run("lake", "--dry-run", "-o", "json").out)[:3] == [
             "set-run-state",
             "prove-stopped",
-            "make-parking-topic",
+            "create-dead-letter-topic",
         ]
 
     def test_policy_of_the_workers_refuses_what_has_records_before_it(self, build_desk):
@@ -365,7 +371,7 @@ class TestUndo:
         place = build_desk(config={**CONFIG, BATCH: "1"}).place
         back = ReturnConfig("game", "lake", {BATCH: None})
         planned = place.fleet._planner.plan("undo", [back])
-        assert [step.kind for step in planned.steps] == ["set-run-state", "lend-config", "set-run-state"]
+        assert [step.kind for step in planned.steps] == ["set-run-state", "set-config-temporarily", "set-run-state"]
         assert place.fleet.apply(planned).is_done
         assert BATCH not in place.game.configs["lake"]
         assert place.game.states["lake"] == "RUNNING"

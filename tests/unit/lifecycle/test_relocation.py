@@ -88,7 +88,7 @@ def test_offsets_go_along_to_the_byte_and_the_undo_brings_them_back(place):
 
     place.scans["mine"].put(("fs", FILE), {"position": 300})
     undo = place.fleet.undo(result)
-    assert kinds(undo)[:5] == ["set-run-state", "prove-stopped", "carry-offsets", "verify-carried", "put-config"]
+    assert kinds(undo)[:5] == ["set-run-state", "prove-stopped", "relocate-records", "verify-relocated", "put-config"]
     assert [effect.words for effect in undo.effects] == [
         "stops, copies its offsets to topic offsets, resumes: nothing is reprocessed"
     ]
@@ -131,7 +131,11 @@ def test_one_that_was_killed_between_two_records_is_carried_again_by_resume(plac
     # That nobody else writes was proven anew, though the topic was made since the first proof.
     entries = place.fleet.journal.show(head.change)
     proofs = [entry for entry in entries if entry.kind == "outcome" and entry.body["step"] == 1]
-    assert [step.kind for step in planned.plan.steps][1:4] == ["prove-stopped", "make-offsets-topic", "carry-offsets"]
+    assert [step.kind for step in planned.plan.steps][1:4] == [
+        "prove-stopped",
+        "create-offsets-topic",
+        "relocate-records",
+    ]
     assert len(proofs) == 2
 
 
@@ -185,7 +189,7 @@ def test_a_topic_of_former_times_gets_the_newest_and_loses_what_is_gone(place):
     mine = place.scans["mine"] = FakeScan("mine")
     mine.put(("fs", FILE), {"position": 3}).put(("fs", ELSE), {"position": 9})
     planned = place.fleet.offsets.relocate("fs", "mine")
-    assert "make-offsets-topic" not in kinds(planned)
+    assert "create-offsets-topic" not in kinds(planned)
     place.apply(planned)
     assert place.newest("mine") == {b'["fs",{"filename":"/in"}]': b'{"position":100}'}
 
@@ -201,8 +205,8 @@ def test_a_stopped_source_stays_stopped_and_its_undo_minds_that_it_runs_by_now(p
     assert kinds(undo) == [
         "set-run-state",
         "prove-stopped",
-        "carry-offsets",
-        "verify-carried",
+        "relocate-records",
+        "verify-relocated",
         "put-config",
         "set-run-state",
         "check-progress",

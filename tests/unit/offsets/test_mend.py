@@ -46,7 +46,7 @@ def test_a_copy_gets_the_value_of_home_and_the_plan_says_that_this_does_not_last
     put(place, 5)
     put(place, 9, aside=1)
     planned = place.fleet.offsets.repair(["fs"], take="newest")
-    assert kinds(planned)[:4] == ["set-run-state", "prove-stopped", "mend-offsets", "verify-mended"]
+    assert kinds(planned)[:4] == ["set-run-state", "prove-stopped", "write-repairs", "verify-repaired"]
     shown = str(planned)
     assert '"{"position":9}" → "{"position":5}"' in shown
     assert "it resumes from the chosen record" in shown

@@ -170,3 +170,14 @@ def test_number_counts_for_all_partitions_and_batches_of_a_run():
         written.add([count(100, 50, b=50)])
     assert "150 records of this run" in error.value.message
     assert error.value.cause == "the most common reason, of 90 records: b"
+
+
+def test_run_that_begins_again_counts_its_share_from_there():
+    letters = WrittenLetters(build_landing("10%"))
+    bad = {"records": 20_000, "dead": 20_000, "reasons": {"x": 20_000}}
+    with pytest.raises(RejectedError):
+        letters.add([bad])
+    # Somebody has skipped them. The rest is good, and its share is its own.
+    letters.restart(written=0)
+    letters.add([{"records": 500, "dead": 10, "reasons": {"x": 10}}])
+    assert letters.written == 10

@@ -106,7 +106,7 @@ class VerifyCopy(CopyCheck):
         return Observed.BEFORE
 
 
-@step_kind("prove-still")
+@step_kind("prove-quiet")
 @dataclass(frozen=True, slots=True)
 class CheckSourceIdle(CopyCheck):
     """Check for `quiet_seconds` that no producer writes to the source: all of it is copied, and that stays true."""
@@ -171,7 +171,7 @@ class CheckTargetUnwritten(GuardStep, CopyCheck):
 # be written a second time from the target.
 
 
-@step_kind("shut-out-landing")
+@step_kind("fence-pipeline")
 @dataclass(frozen=True, slots=True)
 class FencePipeline(CheckStep):
     """Fence every run of a pipeline on a topic, and check for `quiet_seconds` that no run starts again."""
@@ -209,7 +209,7 @@ class FencePipeline(CheckStep):
         return Observed.BEFORE
 
 
-@step_kind("prove-carried")
+@step_kind("prove-translated")
 @dataclass(frozen=True, slots=True)
 class CheckPipelineMoved(CopyCheck):
     """Check that a pipeline has committed nothing from the source since its offsets were translated, and fence it."""

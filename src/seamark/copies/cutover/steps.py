@@ -27,7 +27,7 @@ from seamark.kafka.groups import Committed
 from seamark.topics.actions import read_topic, require_topic
 
 
-@step_kind("return-reader")
+@step_kind("restore-group")
 @dataclass(frozen=True, slots=True)
 class RestoreGroupOffsets(MoveGroup):
     """Restore the offsets that a group had in the target. Its offsets in the source were never changed.
@@ -50,7 +50,7 @@ class RestoreGroupOffsets(MoveGroup):
         return CanNotUndo(f"{self.source} may have new records by then; repeat the cutover with seamark copies cutover")
 
 
-@step_kind("carry-reader")
+@step_kind("translate-group")
 @dataclass(frozen=True, slots=True)
 class TranslateGroupOffsets(Step):
     """Commit the offsets of an empty group in the target, translated by the control records of the copy.
@@ -120,7 +120,7 @@ class TranslateGroupOffsets(Step):
             )
 
 
-@step_kind("carry-reader-back")
+@step_kind("translate-group-back")
 @dataclass(frozen=True, slots=True)
 class TranslateGroupOffsetsBack(TranslateGroupOffsets):
     """Commit offsets for the second copy of a cutover in place, back to the original name.
@@ -131,7 +131,7 @@ class TranslateGroupOffsetsBack(TranslateGroupOffsets):
     aspect: ClassVar[str] = f"{POSITION} back"
 
 
-@step_kind("begin-back")
+@step_kind("register-copy-back")
 @dataclass(frozen=True, slots=True)
 class RegisterCopyBack(CopyCheck):
     """Register the copy from the target back to the original name. Its offsets are known at this point."""
@@ -239,7 +239,7 @@ class StartSwitched(SetRunState):
         return SetRunState.intend(self, world)
 
 
-@step_kind("turn-over")
+@step_kind("switch-connector")
 @dataclass(frozen=True, slots=True)
 class SwitchToTarget(SwitchConfig):
     """Set the config keys with which a connector of a cutover reads or writes the target.
@@ -267,7 +267,7 @@ class SwitchToTarget(SwitchConfig):
         return SwitchToSource(self.cluster, self.name, back.values, self.copy, self.source, self.target, ends)
 
 
-@step_kind("turn-back")
+@step_kind("switch-connector-back")
 @dataclass(frozen=True, slots=True)
 class SwitchToSource(SwitchConfig):
     """Restore the previous keys of a switched connector. `ends` are the end offsets of the target at the cutover."""

@@ -82,7 +82,7 @@ class RepairStep(ConnectorSubject, Step):
         return {record.place: record for record in holding.records}, mended
 
 
-@step_kind("mend-offsets")
+@step_kind("write-repairs")
 @dataclass(frozen=True, slots=True)
 class RepairRecords(RepairStep):
     """Writes the same value for every key encoding that a task may look up, and for every copy of it.
@@ -128,7 +128,7 @@ class RepairRecords(RepairStep):
         return values.get(HeldRecord(self.topic, rule.where, rule.key).place)
 
 
-@step_kind("verify-mended")
+@step_kind("verify-repaired")
 @dataclass(frozen=True, slots=True)
 class VerifyRepaired(GuardStep, RepairStep):
     """Checks, directly before the connector may run, that each of its records is as it should be."""
