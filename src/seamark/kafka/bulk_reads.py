@@ -64,22 +64,23 @@ class LogOffsetsAdmin(KafkaAdmin):
         reading = self._ask_offsets(wanted, at)
         if reading.is_complete or reading.found:
             return reading
-        well = self._find_led(wanted)
-        if not well or len(well) == len(wanted):
-            return reading
+        well, failed = self._find_led(wanted)
+        # Without brokers librdkafka says "No leaders found", as for an unknown topic (_NOENT, seen with 2.16).
+        left = {spot: failed.get(spot[0], error) for spot, error in reading.failures.items() if spot not in well}
+        if not well:
+            return PartitionReading({}, failures=left)
         second = self._ask_offsets(well, at)
-        left = {spot: error for spot, error in reading.failures.items() if spot not in well}
         return PartitionReading(second.found, failures={**left, **second.failures})
 
-    def _find_led(self, spots: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Those of the partitions that are there and led."""
+    def _find_led(self, spots: Sequence[TopicPartition]) -> tuple[list[TopicPartition], Mapping[str, SeamarkError]]:
+        """Those of the partitions that exist and have a leader, and the topics that could not be read."""
         from confluent_kafka import TopicCollection  # noqa: PLC0415
 
         names = list({topic for topic, _ in spots})
         futures = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_seconds)
-        found, _ = self._settle(futures, action="read the topic", operation="DESCRIBE")
+        found, failed = self._settle(futures, action="read the topic", operation="DESCRIBE")
         led = {(name, one.id) for name, topic in found.items() for one in topic.partitions if one.leader is not None}
-        return [spot for spot in spots if spot in led]
+        return [spot for spot in spots if spot in led], failed
 
     def _ask_offsets(
         self, spots: Sequence[TopicPartition], at: OffsetSpec | int | Mapping[TopicPartition, int]

@@ -245,8 +245,8 @@ class KafkaPythonClient:
 
     def mirror_group_offsets(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Commit for a group with the kept client. For copies of offsets, where a repeated commit changes nothing."""
-        wanted = _build_offsets(offsets)
-        self._read(lambda client: client.alter_group_offsets(group, wanted), f"commit offsets for the group {group}")
+        wanted, action = _build_offsets(offsets), f"commit offsets for the group {group}"
+        self._read(lambda client: client.alter_group_offsets(group, wanted), action)
 
     def delete_group_offsets(
         self, group: str, spots: Collection[TopicPartition]

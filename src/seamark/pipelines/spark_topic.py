@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Collection, Iterable, Mapping
 
@@ -124,15 +125,21 @@ class LandTopic:
         if not moved:
             return
         offsets = {(self._landing.topic, number): Committed(offset) for number, offset in moved.items()}
+        reason = ""
         try:
             self._brokers.mirror_group_offsets(self._landing.group, offsets)
             self._told |= moved
         except SeamarkError as error:
+            reason = error.message
+        if reason:
             _LOGGER.info(
                 "could not commit the offsets of group %s, so that its lag is out of date: %s",
                 self._landing.group,
-                error.message,
+                reason,
             )
+            # If brokers are down, kafka-python drops sockets without closing them. They are freed here, and not before:
+            # the traceback of the error refers to them.
+            gc.collect()
 
     def _read(self) -> TopicStatus:
         reading = self._brokers.read_topics([self._landing.topic])

@@ -90,10 +90,11 @@ def test_landing_is_planned_run_moved_and_undone(run, stage, file):
     owner = f"pipeline/{stage.name}"
     stage.produce([{"number": number, "at": f"2026-11-{1 + number % 3:02}T00:00:00Z"} for number in range(100)])
     plan = run("pipelines", "plan", stage.name, "-f", file)
-    assert "CREATE TABLE raw/events (number bigint, at timestamp, event_date date) USING delta" in plan
+    coordinates = "_topic string, _partition int, _offset bigint, _timestamp timestamp"
+    assert f"CREATE TABLE raw/events (number bigint, at timestamp, {coordinates}, event_date date) USING delta" in plan
     assert "lag 100" in plan or "lag 50" in plan
     small = ("--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=1g")
-    for first in (0, 100):
+    for first in (0, 100, 200):
         run("pipelines", "run", stage.name, "-f", file, *small, "--yes")
         assert read_offsets(run, owner) == {0: 50 + first // 2, 1: 50 + first // 2}
         stage.produce([{"number": number, "at": None} for number in range(first + 100, first + 200)])
@@ -102,10 +103,10 @@ def test_landing_is_planned_run_moved_and_undone(run, stage, file):
     assert read_offsets(run, owner) == {0: 40, 1: 40}
     change = run("journal", "list", "--limit", "1", "-o", "name").strip()
     run("journal", "undo", change, "--yes")
-    assert read_offsets(run, owner) == {0: 100, 1: 100}
+    assert read_offsets(run, owner) == {0: 150, 1: 150}
     shown = json.loads(run("pipelines", "compact", stage.name, "-f", file, "--dry-run", "-o", "json"))
     assert {one["date"]: one["files"] for one in shown["items"]}[""] == 2
     run("pipelines", "compact", stage.name, "-f", file, "--yes")
     shown = json.loads(run("pipelines", "compact", stage.name, "-f", file, "--dry-run", "-o", "json"))
     assert [one["files"] for one in shown["items"]] == [1, 1, 1, 1]
-    assert read_offsets(run, owner) == {0: 100, 1: 100}
+    assert read_offsets(run, owner) == {0: 150, 1: 150}

@@ -21,6 +21,9 @@ from tests.spark.driver_stage import wait_for
 from tests.spark.lake_stage import open_lake_stage
 from tests.spark.land_stage import open_land_stage
 
+# kafka-python drops sockets without closing them if brokers are down.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 SECONDS = float(os.environ.get("SEAMARK_OUTAGE_SECONDS", "15"))
 BEFORE, AFTER = 600, 900
 WAIT_SECONDS = 300

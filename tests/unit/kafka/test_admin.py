@@ -15,6 +15,8 @@ from seamark.errors import (
     UnreachableError,
 )
 from seamark.kafka.admin import KafkaAdmin
+from seamark.kafka.brokers import Brokers
+from seamark.kafka.model import OffsetSpec
 from tests.unit.kafka.fakes import FakeAdminClient, FakeError, done, failed, node, operations, topic
 
 ADDRESS = "broker-1:9092"
@@ -137,6 +139,16 @@ def test_end_offsets_are_by_topic_and_partition():
         offsets={("t", 0): done(SimpleNamespace(offset=5)), ("t", 1): done(SimpleNamespace(offset=0))}
     )
     assert open_admin(client).read_end_offsets([("t", 0), ("t", 1)]) == {("t", 0): 5, ("t", 1): 0}
+
+
+def test_ends_without_brokers_are_unreachable_and_not_missing():
+    """librdkafka gives _NOENT for both."""
+    client = FakeAdminClient(
+        offsets={("t", 0): failed("_NOENT", "No leaders found")}, topics={"t": failed("_TRANSPORT", "refused")}
+    )
+    brokers = Brokers({"bootstrap.servers": ADDRESS}, build_client=client.build)
+    reading = brokers.read_log_offsets([("t", 0)], at=OffsetSpec.STABLE)
+    assert [type(error) for error in reading.failures.values()] == [UnreachableError]
 
 
 def test_end_offsets_of_a_missing_topic_are_an_error():
