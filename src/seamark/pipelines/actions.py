@@ -83,8 +83,8 @@ def _spell(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-FORMAT = StoredFormat("registered pipeline", 4)
-# Format 4 has a field for each of these keys of `to:`, also where another one is used.
+FORMAT = StoredFormat("registered pipeline", 5)
+# The format has a field for each of these keys of `to:`, also where another one is used.
 _PLACES = ("database", "lake")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from seamark.core.files import FileLocation
 from seamark.errors import NotFoundError, SpecError, UsageError
 from seamark.kafka.model import OffsetSpec
-from seamark.tables.definition import DEFAULT_MAX, DeadLetters, Format, LandColumn, Landing, Mode
+from seamark.tables.definition import DEFAULT_MAX, DEFAULT_MAX_DELETE, DeadLetters, Format, LandColumn, Landing, Mode
 from seamark.tables.model import DEFAULT_TOMBSTONE_SECONDS
 from seamark.tables.registry import PipelineTable, Technology, find_technology, open_registry
 
@@ -50,7 +50,7 @@ class DesiredLanding:
 
     `every` is how often a batch is landed, in seconds; None: once. `application` names the Spark application that runs
     it, if there are several. `coordinates` are columns for topic, partition, offset and timestamp, where the target has
-    them by default.
+    them by default. `expire_after`, in seconds, and `max_delete` are for snapshots.
     Without `dead_letters`, a record that can't be a row stops the run.
     """
 
@@ -74,6 +74,8 @@ class DesiredLanding:
     application: str = ""
     where: str = ""
     coordinates: bool = True
+    expire_after: float | None = None
+    max_delete: str = ""
 
 
 _COORDINATES = (
@@ -145,6 +147,8 @@ def build_declared(context: Context, desired: DesiredLanding) -> PipelineSpec:
             date_from=desired.date,
             order=desired.order,
             tombstone_seconds=DEFAULT_TOMBSTONE_SECONDS if desired.tombstones is None else int(desired.tombstones),
+            expire_seconds=int(desired.expire_after or 0),
+            max_delete=desired.max_delete or DEFAULT_MAX_DELETE,
         )
         start = OffsetSpec(_read_word(desired.start, _Start, what="start"))
     except UsageError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -19,8 +19,9 @@ from seamark.pipelines.bad_records import BadRecords, WrittenLetters, build_refu
 from seamark.pipelines.binding import Binding
 from seamark.pipelines.progress import BatchLanded
 from seamark.pipelines.spark_frame import KEY, PARTITION, REASON, TIMESTAMP, VALUE, build_land_frame
-from seamark.spark.tasks import run_tasks
+from seamark.spark.tasks import TaskWriter, run_tasks
 from seamark.tables.definition import Landing
+from seamark.tables.delta.buckets import HASH
 from seamark.tables.delta.files import DataFile, TableWriter
 from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.maintenance import enter_landing
@@ -28,7 +29,7 @@ from seamark.tables.delta.schema import build_file_schema, build_table_schema, r
 from seamark.tables.delta.table import LakeTable, Position
 from seamark.tables.delta.technology import DATE_COLUMN, DEAD_LETTER, find_lake_type
 from seamark.tables.expressions import parse_expression
-from seamark.tables.model import OFFSET, LedgerAdvance, LedgerEntry
+from seamark.tables.model import DELETED, OFFSET, RECORD_MILLIS, LedgerAdvance, LedgerEntry
 
 _TURNED = "seamark_turned_"
 _ZONE = "spark.sql.session.timeZone"
@@ -63,9 +64,21 @@ def build_lake_frame(records: DataFrame, landing: Landing) -> DataFrame:
         columns[DATE_COLUMN] = sf.to_date(columns[landing.date_from])
     if is_dead_letter:
         columns = {name: sf.when(sf.col(REASON).isNull(), column) for name, column in columns.items()}
-        columns[DEAD_LETTER] = _build_letter(landing)
+        letter = _build_letter(landing)
+        # A task may find one more bad record: one that is older than the tombstones.
+        columns[DEAD_LETTER] = letter if landing.order else sf.when(sf.col(REASON).isNotNull(), letter)
     named = [column.alias(name) for name, column in columns.items()]
-    return told.select(*named, sf.col(PARTITION), sf.col(OFFSET), sf.col(REASON))
+    more = [] if not landing.mode.has_key else [_build_hash(columns, landing).alias(HASH)]
+    kept = [name for name in (PARTITION, OFFSET, REASON, DELETED, RECORD_MILLIS) if name in told.columns]
+    if landing.needs_binding:
+        kept.append(KEY)
+    return told.select(*named, *more, *kept)
+
+
+def _build_hash(columns: Mapping[str, Column], landing: Landing) -> Column:
+    """The hash of a row's key. Of texts: the same number must have the same hash when its column has become wider."""
+    texts = [columns[name].cast("string") for name in landing.key]
+    return sf.xxhash64(*texts).bitwiseAND(sf.lit(0x7FFF_FFFF)).cast("int")
 
 
 def _compute(told: DataFrame, columns: dict[str, Column], landing: Landing) -> tuple[DataFrame, dict[str, Column]]:
@@ -77,7 +90,11 @@ def _compute(told: DataFrame, columns: dict[str, Column], landing: Landing) -> t
     if landing.where:
         # What can't be a row is reported, whatever its columns say.
         wanted = sf.coalesce(sf.expr(parse_expression(landing.where, what="where").sql), sf.lit(False))
-        named = named.where(sf.col(REASON).isNotNull() | wanted)
+        if landing.mode.has_key:
+            # A row that isn't wanted any longer is deleted.
+            named = named.withColumn(DELETED, sf.col(DELETED) | ~wanted)
+        else:
+            named = named.where(sf.col(REASON).isNotNull() | wanted)
     found = {}
     for column in landing.columns:
         name, kind = column.name, find_lake_type(column)
@@ -127,7 +144,7 @@ def _is_known(column: Column, kind: str) -> Column:
 
 
 def _build_letter(landing: Landing) -> Column:
-    letter = sf.struct(
+    return sf.struct(
         sf.col(REASON).alias("reason"),
         sf.lit(landing.topic).alias("topic"),
         sf.col(PARTITION).alias("partition"),
@@ -136,7 +153,6 @@ def _build_letter(landing: Landing) -> Column:
         sf.col(KEY).alias("key"),
         sf.col(VALUE).alias("value"),
     )
-    return sf.when(sf.col(REASON).isNotNull(), letter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +176,7 @@ class LakeWriter:
             # Returned and not raised: Spark would run the task four times, with the same result each time.
             return {"refusal": [error.message, error.cause, error.hint]}
         except OSError as error:
-            raise UnreachableError(
-                f"could not write to {self.place.url}",
-                cause=" ".join(str(error).split())[:300],
-                hint="check that the storage of the lake is reachable, and the permissions of its keys",
-            ) from error
+            raise build_storage_error(self.place, error) from error
 
     def _write(self, iterator: Iterator[pa.RecordBatch]) -> dict[str, Any]:
         partition = DATE_COLUMN if self.landing.date_from else ""
@@ -187,6 +199,29 @@ class LakeWriter:
         bad.end()
         files = [file.to_dict() for file in writer.close()]
         return {"files": files, "records": bad.records, "dead": bad.dead, "reasons": dict(bad.reasons)}
+
+
+def build_storage_error(place: TableLocation, error: OSError) -> UnreachableError:
+    """Build the error for a file that could not be read or written."""
+    return UnreachableError(
+        f"could not write to {place.url}",
+        cause=" ".join(str(error).split())[:300],
+        hint="check that the storage of the lake is reachable, and the permissions of its keys",
+    )
+
+
+def read_receipts(rows: DataFrame, writer: TaskWriter) -> list[dict[str, Any]]:
+    """Have tasks write these rows, and return their receipts.
+
+    Raises:
+        RejectedError: A task has found records that can't be rows.
+    """
+    receipts = run_tasks(rows, writer)
+    for one in receipts:
+        if "refusal" in one:
+            message, cause, hint = one["refusal"]
+            raise RejectedError(message, cause=cause, hint=hint)
+    return receipts
 
 
 class LakeTarget:
@@ -244,11 +279,7 @@ class LakeTarget:
         offsets = sum(step.end - step.entry.next_offset for step in steps)
         writer = LakeWriter(self._landing, self._table.at, offsets=offsets, spent=self._letters.written)
         # One file for few records, and not one for each partition of the topic: files cost every reader.
-        receipts = run_tasks(rows.coalesce(max(1, min(len(steps), offsets // _TASK_RECORDS))), writer)
-        for one in receipts:
-            if "refusal" in one:
-                message, cause, hint = one["refusal"]
-                raise RejectedError(message, cause=cause, hint=hint)
+        receipts = read_receipts(rows.coalesce(max(1, min(len(steps), offsets // _TASK_RECORDS))), writer)
         # Before the commit: if too many are bad, nothing of the batch is landed.
         self._letters.add(receipts)
         files = [DataFile(**file) for one in receipts for file in one["files"]]

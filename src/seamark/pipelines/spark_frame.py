@@ -132,8 +132,8 @@ def build_land_frame(records: DataFrame, landing: Landing) -> DataFrame:
     reason = _build_reason(landing)
     is_deleted = _build_deleted(landing)
     columns = [_build_column(column, landing).alias(column.name) for column in landing.source_columns]
-    more = [is_deleted.alias(DELETED)] if landing.mode is Mode.UPSERT else []
-    if KAFKA_TIMESTAMP in landing.order:
+    more = [is_deleted.alias(DELETED)] if landing.mode.has_key else []
+    if KAFKA_TIMESTAMP in landing.order or landing.mode is Mode.SNAPSHOT:
         more.append(sf.unix_millis("timestamp").alias(RECORD_MILLIS))
     if landing.dead_letters is not None:
         # Of every record: PostgreSQL may refuse one later.
@@ -282,7 +282,7 @@ def _build_reason(landing: Landing) -> Column:
 def _list_reasons(landing: Landing) -> list[tuple[Column, str]]:
     has_value = sf.col("value").isNotNull()
     found = []
-    if not (landing.mode is Mode.UPSERT and landing.is_key_in_key):
+    if not (landing.mode.has_key and landing.is_key_in_key):
         found.append((~has_value, "the value is null"))
     if landing.format is Format.DEBEZIUM or any(column.place is RecordPart.VALUE for column in landing.source_columns):
         is_bad = has_value & (sf.col("seamark_json")[_BAD].isNotNull() | _is_not_object(sf.col("value")))
@@ -291,7 +291,7 @@ def _list_reasons(landing: Landing) -> list[tuple[Column, str]]:
         is_missing = has_value & sf.col("seamark_json")[_PAYLOAD].isNull()
         found.append((is_missing, "the value has no field payload, which from.schemas requires"))
     if landing.format is Format.DEBEZIUM:
-        known = _operation(landing).isin(*_ROW_OPS, *((_DELETE_OP,) if landing.mode is Mode.UPSERT else ()))
+        known = _operation(landing).isin(*_ROW_OPS, *((_DELETE_OP,) if landing.mode.has_key else ()))
         found.append((has_value & ~sf.coalesce(known, sf.lit(False)), "the value has an unsupported op"))
         found.append(
             (has_value & _row(landing, "seamark_json").isNull(), "the value has neither field after nor field before")
@@ -313,9 +313,10 @@ def _list_unordered(landing: Landing) -> list[tuple[Column, str]]:
         for column in landing.source_columns
         if column.name in landing.order
     ]
-    if KAFKA_TIMESTAMP in landing.order:
+    needs_time = "mode: snapshot" if landing.mode is Mode.SNAPSHOT else "to.order"
+    if KAFKA_TIMESTAMP in landing.order or landing.mode is Mode.SNAPSHOT:
         # Kafka's -1: the producer's client is from before timestamps.
-        found.append((sf.unix_millis("timestamp") < 0, "the record has no timestamp, which to.order requires"))
+        found.append((sf.unix_millis("timestamp") < 0, f"the record has no timestamp, which {needs_time} requires"))
     return found
 
 

@@ -55,10 +55,13 @@ FROM_KEYS: Mapping[str, str] = {
 }
 _TABLE_KEYS: Mapping[str, str] = {
     "table": "The table, or SCHEMA.TABLE; in a lake a folder below it.",
-    "mode": "append adds a row for each record; upsert replaces the row of the same key.",
-    "key": "The columns of the table's key, for upsert.",
+    "mode": "append adds a row for each record; upsert replaces the row of the same key; snapshot, in a lake, also "
+    "deletes rows that the source no longer sends.",
+    "key": "The columns of the table's key, for upsert and snapshot.",
     "order": "For upsert: columns that determine which record of a key is newer, or kafka.timestamp, or kafka.offset.",
     "tombstones": "For upsert with order: how long tombstones are kept; default 7d.",
+    "expire_after": "For snapshot: a row is deleted when the topic has records so much later than the row's last one.",
+    "max_delete": "For snapshot: the share of the rows that may expire at once; default 20%.",
     "date": "The column by whose date a table of a lake is partitioned.",
     "coordinates": "In a lake: false for a table without the columns _topic, _partition, _offset and _timestamp.",
 }
@@ -113,10 +116,12 @@ class PipelineKind(SectionKind[DesiredLanding]):
                     {
                         **{one.place: text for one in open_registry().tables},
                         "table": text,
-                        "mode": {"enum": ["append", "upsert"]},
+                        "mode": {"enum": ["append", "upsert", "snapshot"]},
                         "key": {"type": "array", "items": text},
                         "order": {"type": "array", "items": text},
                         "tombstones": text,
+                        "expire_after": text,
+                        "max_delete": text,
                         "date": text,
                         "coordinates": truth,
                     },
@@ -222,11 +227,12 @@ class _Entry:
             **source.read_some("format", "start"),
             **source.read_truth("schemas"),
             target=target.read_target(),
-            **target.read_some("mode", "date"),
+            **target.read_some("mode", "date", "max_delete"),
             **target.read_truth("coordinates"),
             **target.read_names("key"),
             **target.read_names("order"),
             **target.read_duration("tombstones"),
+            **target.read_duration("expire_after"),
             dead_letters=self._read_letters(),
             **self.read_duration("every"),
             **self._read_limits(),

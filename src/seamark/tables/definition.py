@@ -13,13 +13,16 @@ from seamark.core import strict_json as strict
 from seamark.core.refs import build_pipeline_owner, find_mirror
 from seamark.errors import UsageError
 from seamark.tables.expressions import parse_expression
-from seamark.tables.model import DEFAULT_TOMBSTONE_SECONDS, KAFKA_OFFSET, OrderTerm, build_terms
+from seamark.tables.model import DEFAULT_TOMBSTONE_SECONDS, KAFKA_OFFSET, KAFKA_TIMESTAMP, OrderTerm, build_terms
 from seamark.tables.registry import DEFAULT_KIND, find_technology
 
 DEFAULT_MAX = "10%"
 """A pipeline whose columns don't fit its topic fails nearly all records; occasional bad records are a few per mille."""
 LEAST_RECORDS = 10_000
 """A share is counted of at least so many records: in a batch of two records, one bad record would be 50%."""
+DEFAULT_MAX_DELETE = "20%"
+"""A source that has lost its rows, or sends another table, must not empty the target."""
+_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%", re.ASCII)
 _MAX = re.compile(r"([1-9][0-9]{0,11})|([0-9]{1,3}(?:\.[0-9]{1,6})?)%", re.ASCII)
 _WHOLE = 100
 
@@ -206,6 +209,8 @@ _KEYS = (
     "order",
     "tombstone_seconds",
     "where",
+    "expire_seconds",
+    "max_delete",
 )
 
 
@@ -214,6 +219,12 @@ class Mode(StrEnum):
 
     APPEND = "append"
     UPSERT = "upsert"
+    SNAPSHOT = "snapshot"
+
+    @property
+    def has_key(self) -> bool:
+        """Whether a record replaces the row of its key."""
+        return self is not Mode.APPEND
 
 
 class Format(StrEnum):
@@ -231,7 +242,8 @@ class Landing:
     by which rows are replaced and deleted. `date_from` is the column by whose date a lake's table is parted. `order`
     decides which of two records of one key is newer; `tombstone_seconds` is how long the order of a delete is kept.
     `dead_letters` says where records that can't be rows are kept; None: the first one stops the run. `where` is an
-    expression; records for which it isn't true are no rows.
+    expression; records for which it isn't true are no rows. With mode snapshot, a row is deleted `expire_seconds` after
+    its last record, and at most `max_delete` of all rows at once.
     """
 
     name: str
@@ -248,6 +260,8 @@ class Landing:
     order: tuple[str, ...] = ()
     tombstone_seconds: int = DEFAULT_TOMBSTONE_SECONDS
     where: str = ""
+    expire_seconds: int = 0
+    max_delete: str = DEFAULT_MAX_DELETE
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself."""
@@ -255,18 +269,26 @@ class Landing:
             raise UsageError(
                 f"invalid pipeline name {self.name!r}", hint="use letters, digits, dot, dash and underscore"
             )
+        if self.mode is Mode.SNAPSHOT and not self.order:
+            # JDBC sources send records without a key, so that those of one row are in all partitions.
+            object.__setattr__(self, "order", (KAFKA_TIMESTAMP,))
         names = [column.name for column in self.columns]
         if not names or len(set(names)) != len(names):
             raise UsageError("columns must have at least one column, and each name only once")
         if unknown := sorted(set(self.key) - set(names)):
             raise UsageError(f"to.key contains {unknown[0]}, which is not a column")
-        if bool(self.key) != (self.mode is Mode.UPSERT):
+        if bool(self.key) != self.mode.has_key:
             raise UsageError(
-                "mode: upsert requires to.key" if not self.key else "to.key can't be used with mode: append",
-                hint="set key: [COLUMN, …] with mode: upsert, and no key with mode: append",
+                f"mode: {self.mode} requires to.key" if not self.key else "to.key can't be used with mode: append",
+                hint="set key: [COLUMN, …] with mode: upsert or snapshot, and no key with mode: append",
             )
-        if self.order and self.mode is not Mode.UPSERT:
+        if computed := sorted({column.name for column in self.columns if column.sql} & set(self.key)):
+            raise UsageError(
+                f"to.key contains {computed[0]}, which is computed by sql", hint="use columns that come from the record"
+            )
+        if self.order and not self.mode.has_key:
             raise UsageError("to.order can't be used with mode: append", hint="set mode: upsert, or remove to.order")
+        self._check_expiry()
         if self.tombstone_seconds <= 0:
             raise UsageError("to.tombstones must be longer than 0s", hint="use a duration such as tombstones: 7d")
         self._check_expressions()
@@ -278,6 +300,28 @@ class Landing:
                 f"rows and dead letters can't be in the same table: {self.table}",
                 hint="set on_error.dead_letter.table to another table",
             )
+
+    def _check_expiry(self) -> None:
+        is_snapshot = self.mode is Mode.SNAPSHOT
+        if is_snapshot != bool(self.expire_seconds):
+            raise UsageError(
+                "mode: snapshot requires to.expire_after"
+                if is_snapshot
+                else f"to.expire_after can't be used with mode: {self.mode}",
+                hint="set expire_after to more than the interval at which the source sends the whole table, such as "
+                "expire_after: 36h for a daily load",
+            )
+        found = _SHARE.fullmatch(self.max_delete)
+        if found is None or not 0 <= Fraction(found[1]) <= _WHOLE:
+            raise UsageError(
+                f"invalid value {self.max_delete!r} for to.max_delete: expected a share of the rows",
+                hint="write max_delete: 20%",
+            )
+
+    @property
+    def max_delete_share(self) -> Fraction:
+        """The share of the rows that may expire at once."""
+        return Fraction(self.max_delete[:-1]) / _WHOLE
 
     def _check_expressions(self) -> None:
         known = {column.name for column in self.source_columns}
@@ -330,7 +374,7 @@ class Landing:
     @property
     def needs_binding(self) -> bool:
         """Whether it is right only if all records of a key are in one partition, and the key doesn't say which."""
-        if self.mode is not Mode.UPSERT or (self.order and self.order != (KAFKA_OFFSET,)):
+        if not self.mode.has_key or (self.order and self.order != (KAFKA_OFFSET,)):
             return False
         sources = {column.source for column in self.columns if column.name in self.key}
         return "kafka.partition" not in sources
@@ -358,6 +402,8 @@ class Landing:
             "order": list(self.order),
             "tombstone_seconds": self.tombstone_seconds,
             "where": self.where,
+            "expire_seconds": self.expire_seconds,
+            "max_delete": self.max_delete,
         }
 
     @classmethod
@@ -379,4 +425,6 @@ class Landing:
             order=strict.read_texts(fields["order"], what="an order"),
             tombstone_seconds=strict.read_count(fields["tombstone_seconds"], what="tombstone_seconds"),
             where=strict.read_text(fields["where"], what="where"),
+            expire_seconds=strict.read_count(fields["expire_seconds"], what="expire_seconds"),
+            max_delete=strict.read_text(fields["max_delete"], what="max_delete"),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
@@ -129,10 +130,23 @@ def test_tombstone_says_what_to_delete_if_the_key_is_the_records():
 LAKE = replace(ORDERS, table="raw/orders", store="delta", date_from="at")
 
 
+def test_snapshot_is_ordered_by_time_and_only_for_a_lake():
+    snapshot = {"mode": Mode.SNAPSHOT, "key": ("id",), "expire_seconds": 60, "date_from": ""}
+    found = replace(LAKE, **snapshot)
+    assert (found.order, found.needs_binding, found.max_delete_share) == (("kafka.timestamp",), False, Fraction(1, 5))
+    with pytest.raises(UsageError, match="mode: snapshot is supported only in a lake"):
+        replace(ORDERS, **snapshot)
+    with pytest.raises(UsageError, match="which is computed by sql"):
+        replace(found, columns=(LandColumn("id", "bigint", sql="1 + 1"), *ORDERS.columns[1:]))
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"mode": Mode.UPSERT, "key": ("id",)}, "mode: upsert is not supported in a lake"),
+        ({"mode": Mode.UPSERT, "key": ("id",)}, "to.date can't be used with mode: upsert"),
+        ({"mode": Mode.SNAPSHOT, "key": ("id",)}, "mode: snapshot requires to.expire_after"),
+        ({"expire_seconds": 60}, "to.expire_after can't be used with mode: append"),
+        ({"max_delete": "120%"}, "invalid value '120%' for to.max_delete"),
         ({"dead_letters": DeadLetters("bad")}, "dead_letter.table is not supported in a lake"),
         ({"table": "../orders"}, "invalid table name"),
         ({"table": "/orders"}, "invalid table name"),

@@ -120,12 +120,13 @@ class DataFile:
 class TableWriter:
     """Writes the rows of one task. `partition` is the column of dates that files are parted by; none if empty."""
 
-    def __init__(self, place: TableLocation, schema: pa.Schema, *, partition: str = "") -> None:
+    def __init__(self, place: TableLocation, schema: pa.Schema, *, partition: str = "", prefix: str = "part-") -> None:
         self._place = place
-        self._files: pafs.FileSystem = place.open_files()
+        self._files = place.open_files()
+        self._prefix = prefix
         self._schema = schema
         self._partition = partition
-        self._open: dict[date | None, _OpenFile] = {}
+        self._open: dict[date | None, FileWriter] = {}
         self._done: list[DataFile] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -149,7 +150,7 @@ class TableWriter:
         if day not in self._open:
             if len(self._open) >= _MOST_OPEN:
                 self._end(next(iter(self._open)))
-            self._open[day] = _OpenFile(self._files, self._place.path, self._build_name(day), self._schema)
+            self._open[day] = FileWriter(self._place, self._build_name(day), self._schema, files=self._files)
         file = self._open[day]
         file.append(rows)
         if file.size >= FILE_BYTES:
@@ -160,21 +161,29 @@ class TableWriter:
         self._done.append(self._open.pop(day).close(value))
 
     def _build_name(self, day: date | None) -> str:
-        name = f"part-{uuid4().hex}.parquet"
+        name = f"{self._prefix}{uuid4().hex}.parquet"
         if not self._partition:
             return name
         # As Hive names it, which every reader of Delta knows.
         return f"{self._partition}={'__HIVE_DEFAULT_PARTITION__' if day is None else day.isoformat()}/{name}"
 
 
-class _OpenFile:
-    """One file that is being written."""
+class FileWriter:
+    """Writes one file. `stats` are the columns of the table; None: all columns of the file."""
 
-    def __init__(self, files: pafs.FileSystem, root: str, name: str, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        place: TableLocation,
+        name: str,
+        schema: pa.Schema,
+        *,
+        stats: pa.Schema | None = None,
+        files: pafs.FileSystem | None = None,
+    ) -> None:
         self._name = name
         self._schema = schema
-        self._found: list[pq.FileMetaData] = []
-        path = f"{root}/{name}"
+        self._stats = schema if stats is None else stats
+        files, path = files or place.open_files(), f"{place.path}/{name}"
         if isinstance(files, pafs.LocalFileSystem):
             files.create_dir(path.rpartition("/")[0], recursive=True)
         self._sink = files.open_output_stream(path)
@@ -188,6 +197,7 @@ class _OpenFile:
         return int(self._sink.tell())
 
     def append(self, rows: pa.RecordBatch) -> None:
+        """Write rows, in groups that are worth a request of a reader."""
         self._waiting.append(rows)
         self._rows += rows.num_rows
         self._bytes += rows.nbytes
@@ -195,12 +205,13 @@ class _OpenFile:
             self._flush()
 
     def close(self, partition: Mapping[str, str | None]) -> DataFile:
+        """End the file."""
         self._flush()
         self._writer.close()
         size = self.size
         self._sink.close()
         known = self._writer.writer.metadata
-        return DataFile(self._name, size, known.num_rows, partition, build_stats(known, self._schema))
+        return DataFile(self._name, size, known.num_rows, partition, build_stats(known, self._stats))
 
     def _flush(self) -> None:
         if self._waiting:

@@ -20,7 +20,7 @@ from uuid import uuid4
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from seamark.core.refs import find_mirror
 from seamark.core.strict_json import StoredFormat, check_format
@@ -86,6 +86,20 @@ def find_renewal_ms(configuration: Mapping[str, str | None]) -> int:
 FORMAT = StoredFormat("Delta commit", 1)
 
 _OWNER, _RUN, _OFFSETS, _TOPIC, _NEXT = "owner", "run", "offsets", "topic", "next"
+_TIMES, _SINCE, _NEWEST = "record_times", "since", "newest"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTimes:
+    """The times of the records that a pipeline has processed, in milliseconds.
+
+    Attributes:
+        since: The first record after the last long silence of the topic.
+        newest: The newest record.
+    """
+
+    since: int
+    newest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +109,7 @@ class CommitOffsets:
     owner: str
     run: str
     entries: tuple[LedgerEntry, ...] = ()
+    times: RecordTimes | None = None
 
     def by_key(self) -> dict[tuple[str, int], LedgerEntry]:
         """The entries by the topic's id and the partition."""
@@ -106,7 +121,8 @@ class CommitOffsets:
         for entry in self.entries:
             topic = topics.setdefault(entry.topic_id, {_TOPIC: entry.topic, _NEXT: {}})
             topic[_NEXT][str(entry.partition)] = entry.next_offset
-        return json.dumps({**FORMAT.field, _OWNER: self.owner, _RUN: self.run, _OFFSETS: topics})
+        times = {} if self.times is None else {_TIMES: {_SINCE: self.times.since, _NEWEST: self.times.newest}}
+        return json.dumps({**FORMAT.field, _OWNER: self.owner, _RUN: self.run, _OFFSETS: topics, **times})
 
 
 def read_vector(text: object, *, place: str) -> CommitOffsets:
@@ -119,7 +135,8 @@ def read_vector(text: object, *, place: str) -> CommitOffsets:
     try:
         found = json.loads(text) if isinstance(text, str) else {}
         check_format(FORMAT, found, where=f"the commit {place}")
-        return CommitOffsets(str(found[_OWNER]), str(found[_RUN]), tuple(_read_entries(found[_OFFSETS])))
+        times = None if (told := found.get(_TIMES)) is None else RecordTimes(int(told[_SINCE]), int(told[_NEWEST]))
+        return CommitOffsets(str(found[_OWNER]), str(found[_RUN]), tuple(_read_entries(found[_OFFSETS])), times)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RefusedError(
             f"can't read commit {place}",
@@ -159,6 +176,84 @@ class Position:
     def entries(self) -> dict[tuple[str, int], LedgerEntry]:
         """By the topic's id and the partition. The epoch is the commit: each one is a new one."""
         return {key: replace(entry, epoch=self.commit or 0) for key, entry in self.vector.by_key().items()}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file that a version of a table has."""
+
+    path: str
+    size: int
+    rows: int
+    partition: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFiles:
+    """The files of a table at one version."""
+
+    version: int
+    files: tuple[StoredFile, ...]
+
+
+class StaleFilesError(StalePlanError):
+    """Another commit has changed the files that a rewrite has read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Files that a commit replaces. delta-rs (1.6) removes a file twice without an error, so we check it ourselves.
+
+    A commit is tried for one number only, and this is checked for the version before it: whoever commits in between has
+    taken the number.
+
+    Attributes:
+        version: The version of the table at which they were read.
+        removed: The files that are removed.
+        known: All files that were read, where no other one may have come meanwhile: it could have rows of the same
+            keys. None where only those that are removed count.
+    """
+
+    version: int
+    removed: tuple[StoredFile, ...]
+    known: frozenset[str] | None = None
+
+    def check(self, table: DeltaTable) -> None:
+        """Check that the files are still those that were read.
+
+        Raises:
+            StaleFilesError: They aren't.
+        """
+        if table.version() == self.version:
+            return
+        now = {file.path for file in _list_files(table).files}
+        gone = sorted({file.path for file in self.removed} - now)
+        if self.known is not None:
+            gone += sorted(now - self.known)
+        if gone:
+            raise StaleFilesError(
+                f"another process changed {len(gone)} files of the table in the meantime; no changes were made",
+                cause=f"for example {gone[0]}",
+                hint="try again",
+            )
+
+
+def _list_files(table: DeltaTable) -> StoredFiles:
+    told = pa.table(table.get_add_actions(flatten=True))
+    parts = {name.removeprefix("partition."): name for name in told.column_names if name.startswith("partition.")}
+    columns = {key: told.column(name).to_pylist() for key, name in parts.items()}
+    paths, sizes = told.column("path").to_pylist(), told.column("size_bytes").to_pylist()
+    rows = told.column("num_records").to_pylist() if "num_records" in told.column_names else [0] * len(paths)
+    files = tuple(
+        StoredFile(
+            path,
+            sizes[place],
+            rows[place] or 0,
+            {key: None if (value := found[place]) is None else str(value) for key, found in columns.items()},
+        )
+        for place, path in enumerate(paths)
+    )
+    return StoredFiles(table.version(), files)
 
 
 class LakeTable:
@@ -220,15 +315,42 @@ class LakeTable:
                 return Position(None, CommitOffsets(self.owner, ""))
             return self._read_position(table, may_be_lost=may_be_lost)
 
-    def commit(self, files: Iterable[DataFile], entries: Iterable[LedgerEntry], *, seen: Position) -> Position:
+    def commit(
+        self,
+        files: Iterable[DataFile],
+        entries: Iterable[LedgerEntry],
+        *,
+        seen: Position,
+        rewrite: Rewrite | None = None,
+        times: RecordTimes | None = None,
+    ) -> Position:
         """Add these files and move the offsets, both or none, from where the landing was seen.
+
+        Args:
+            files: What is added.
+            entries: The offsets that move.
+            seen: Where the landing was seen.
+            rewrite: What is removed, and at which version of the table it was read.
+            times: The times of the records so far; None: unchanged.
 
         Raises:
             FencedError: the landing is elsewhere: another run of it was faster, or its offsets were moved.
+            StalePlanError: another commit has changed the files that were read.
             UnreachableError: the store has not answered. `read_position` shows whether it is done.
         """
         moved = {**seen.entries, **{entry.key: entry for entry in entries}}
-        return self._commit(list(files), CommitOffsets(self.owner, uuid4().hex, tuple(moved.values())), seen=seen)
+        vector = CommitOffsets(self.owner, uuid4().hex, tuple(moved.values()), times or seen.vector.times)
+        return self._commit(list(files), vector, seen=seen, rewrite=rewrite)
+
+    def list_files(self) -> StoredFiles:
+        """Read which files the table has now.
+
+        Raises:
+            NotFoundError: there is no table.
+            UnreachableError: the store has not answered.
+        """
+        with self.telling():
+            return _list_files(self.refresh())
 
     def read(self) -> dict[tuple[str, int], LedgerEntry]:
         """Read the offsets, by topic ID and partition; none where they are lost, so that they may be set."""
@@ -241,7 +363,8 @@ class LakeTable:
         def place() -> Position:
             seen = self.read_position(may_be_lost=True)
             left = {key: entry for key, entry in {**seen.entries, **wanted}.items() if key not in unwanted}
-            return self._commit([], CommitOffsets(self.owner, uuid4().hex, tuple(left.values())), seen=seen)
+            vector = CommitOffsets(self.owner, uuid4().hex, tuple(left.values()), seen.vector.times)
+            return self._commit([], vector, seen=seen)
 
         self._insist(place)
 
@@ -320,8 +443,12 @@ class LakeTable:
                 _pause(number)
         raise failure
 
-    def _commit(self, files: Sequence[DataFile], vector: CommitOffsets, *, seen: Position) -> Position:
-        adds = [_build_add(file) for file in files]
+    def _commit(
+        self, files: Sequence[DataFile], vector: CommitOffsets, *, seen: Position, rewrite: Rewrite | None = None
+    ) -> Position:
+        adds: list[Any] = [_build_add(file) for file in files]
+        if rewrite is not None:
+            adds += [_build_remove(file) for file in rewrite.removed]
         failure: Exception | None = None
         for number in range(_TRIES):
             try:
@@ -333,7 +460,11 @@ class LakeTable:
                         return found
                     if found.commit != seen.commit:
                         raise _build_fenced(self.owner, found)
+                    if rewrite is not None:
+                        rewrite.check(table)
                     return self._try(table, adds, vector)
+            except StaleFilesError:
+                raise
             except (StalePlanError, UnreachableError) as error:
                 # The number was taken, by another writer or by this one, or the store has not answered.
                 failure = error
@@ -446,6 +577,16 @@ def _build_add(file: DataFile) -> AddAction:
         modification_time=_read_clock_ms(),
         data_change=True,
         stats=file.stats,
+    )
+
+
+def _build_remove(file: StoredFile) -> RemoveAction:
+    return RemoveAction(
+        path=file.path,
+        data_change=True,
+        deletion_timestamp=_read_clock_ms(),
+        size=file.size,
+        partition_values=dict(file.partition),
     )
 
 

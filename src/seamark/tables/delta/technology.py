@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 KIND = "delta"
 _LAKE_TABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*", re.ASCII)
-_MODES = ("append",)
 
 
 class DeltaTechnology(Technology):
@@ -34,7 +33,7 @@ class DeltaTechnology(Technology):
     has_consumers: ClassVar[bool] = False
     dead_letter_table: ClassVar[str] = ""
     has_coordinates: ClassVar[bool] = True
-    driver: ClassVar[str] = "seamark.pipelines.spark_delta:LakeTarget"
+    driver: ClassVar[str] = "seamark.pipelines.spark_delta_upsert:open_lake_target"
 
     def check_definition(self, definition: Landing) -> None:
         """Refuse what a lake's table can't have."""
@@ -201,10 +200,15 @@ def check_lake_definition(definition: Landing) -> None:
     Raises:
         UsageError: Its mode, name, types or keys are not those of a lake's table.
     """
-    if definition.mode not in _MODES:
+    if definition.mode.has_key and definition.date_from:
         raise UsageError(
-            f"mode: {definition.mode} is not supported in a lake",
-            hint="set mode: append, and select the newest row of each key in your queries",
+            f"to.date can't be used with mode: {definition.mode}",
+            cause="a changed row would move to another partition of the table",
+            hint="remove to.date, or set mode: append",
+        )
+    if computed := sorted({column.name for column in definition.columns if column.sql} & set(definition.order)):
+        raise UsageError(
+            f"to.order contains {computed[0]}, which is computed by sql", hint="use columns that come from the record"
         )
     if definition.dead_letters is not None and definition.dead_letters.table:
         raise UsageError(

@@ -45,6 +45,11 @@ class PostgresTechnology(Technology):
 
     def check_definition(self, definition: Landing) -> None:
         """Refuse keys of a lake."""
+        if definition.expire_seconds:
+            raise UsageError(
+                "mode: snapshot is supported only in a lake",
+                hint="set mode: upsert, or use a lake instead of a database",
+            )
         if definition.date_from:
             raise UsageError("to.date is supported only in a lake")
         if definition.has_expressions:
