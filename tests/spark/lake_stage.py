@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from seamark.pipelines.spark_job import LandEnds, run_landing
 from seamark.tables.definition import LandColumn, Landing
 from seamark.tables.delta.location import TableLocation
+from seamark.tables.delta.maintenance import compact_files
 from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
 from tests.spark.land_stage import TopicStage
@@ -23,6 +26,18 @@ COLUMNS = (
     LandColumn("words", "text"),
 )
 LAKES = ("folder", "s3")
+
+
+def compact_here(table):
+    """Merge small files without Spark."""
+    return compact_files(table, run_here)
+
+
+def run_here(count, writer):
+    """Do what Spark's tasks would do: in two tasks, with writers that were pickled."""
+    numbers = [pa.array(range(first, count, 2), pa.int64()) for first in range(2)]
+    batches = [pa.record_batch({"id": one}) for one in numbers if len(one)]
+    return [pickle.loads(pickle.dumps(writer)).write(iter([batch])) for batch in batches]
 
 
 def build_lake(stack, kind):

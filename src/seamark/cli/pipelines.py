@@ -17,7 +17,7 @@ import click
 from seamark.cli.answer import Answer, build_answer
 from seamark.cli.confirm import confirm_by_name, consent_options, report_unchanged
 from seamark.cli.copy_options import spark_options
-from seamark.cli.options import global_options, option, pass_session
+from seamark.cli.options import Duration, global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.spec_options import file_options
 from seamark.cli.tree import command, group
@@ -38,19 +38,28 @@ if TYPE_CHECKING:
 @command("compact", examples=["seamark pipelines compact payments -f config --dry-run"])
 @click.argument("name")
 @file_options(required=False)
+@spark_options
 @option("--dry-run", is_flag=True, help="Show the files of each date without changing them.")
 @consent_options
 @global_options
 @pass_session
 def compact_landing(
-    session: Session, *, name: str, file: tuple[Path, ...], allow_python: bool, dry_run: bool, yes: bool
+    session: Session,
+    *,
+    name: str,
+    file: tuple[Path, ...],
+    allow_python: bool,
+    spark: SparkOptions,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Compact small files of a Delta table.
 
-    Files are merged date by date, on this machine, in one commit; rows and offsets stay as they are. The pipeline may
-    run at the same time. The old files are kept until Delta's VACUUM.
+    Spark merges files date by date, in one commit; rows and offsets stay as they are. The pipeline may run at the same
+    time. The old files are kept until `seamark pipelines vacuum`. A running application compacts its tables every hour,
+    or as `maintain.compact` says.
     """
-    from seamark.pipelines.service import build_files_view, compact_table, list_table_files  # noqa: PLC0415
+    from seamark.pipelines.service import build_files_view, list_table_files  # noqa: PLC0415
 
     with session.fleet() as fleet:
         (declared,) = fleet.pipelines.declared(file, names=[name], allow_python=allow_python)
@@ -63,10 +72,60 @@ def compact_landing(
             session.reporter.note("nothing to compact")
             return
         confirm_by_name(session, fleet, name, yes=yes)
-        removed, added = compact_table(declared, fleet.access)
+        removed, added = fleet.pipelines.compact(declared, spark=spark)
         session.reporter.note(f"{render_number(removed)} files compacted into {render_number(added)}")
 
 
+@command("vacuum", examples=["seamark pipelines vacuum payments -f config --keep 7d --dry-run"])
+@click.argument("name")
+@file_options(required=False)
+@option(
+    "--keep",
+    type=Duration(),
+    default="7d",
+    show_default=True,
+    metavar="DURATION",
+    help="Keep the files of all versions of so long; at least 1h.",
+)
+@spark_options
+@option("--dry-run", is_flag=True, help="Show how many files would be deleted without deleting them.")
+@consent_options
+@global_options
+@pass_session
+def vacuum_landing(
+    session: Session,
+    *,
+    name: str,
+    file: tuple[Path, ...],
+    allow_python: bool,
+    keep: float,
+    spark: SparkOptions,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Delete unneeded files of a Delta table.
+
+    Files that were replaced or never committed, after the time of --keep. Older versions of the table can't be read
+    afterwards; rows and offsets of the current version stay as they are. The pipeline may run at the same time.
+    """
+    with session.fleet() as fleet:
+        (declared,) = fleet.pipelines.declared(file, names=[name], allow_python=allow_python)
+        found = declared.open_table().list_unneeded(keep_seconds=keep)
+        count = render_count(len(found), "file")
+        session.reporter.note(f"{count} of {declared.landing.table} can be deleted")
+        for path in found[:_SHOWN_FILES]:
+            session.reporter.note(f"  {path}")
+        if len(found) > _SHOWN_FILES:
+            session.reporter.note(f"  … and {render_number(len(found) - _SHOWN_FILES)} more")
+        if dry_run or not found:
+            report_unchanged(session)
+            return
+        confirm_by_name(session, fleet, name, yes=yes)
+        deleted = fleet.pipelines.vacuum(declared, keep_seconds=keep, spark=spark)
+        session.reporter.note(f"{render_count(deleted, 'file')} deleted")
+
+
+_SHOWN_FILES = 10
 _EVERY_SECONDS = 10.0
 
 
@@ -410,7 +469,7 @@ def show_landings(session: Session, *, name: str | None, file: tuple[Path, ...],
         session.show(build_answer(build_landings_view(plans, failures), failures, asked=len(found)))
 
 
-for found in (submit_landing, compact_landing):
+for found in (submit_landing, compact_landing, vacuum_landing):
     pipelines.add_command(found)
 
 

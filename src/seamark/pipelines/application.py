@@ -7,6 +7,8 @@ and one that fails is suspended with its reason and tried again, while the other
 from __future__ import annotations
 
 import logging
+import math
+import random
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
@@ -33,6 +35,9 @@ FOLLOW_SECONDS = 15.0
 _OUTAGE, _REFUSED, _FENCED = (1.0, 60.0), (15.0, 900.0), (1.0, 300.0)
 # A run that ends waits for about two minutes in an outage.
 _MOST_ATTEMPTS = 7
+
+# Vacuum lists all files of a table.
+_MOST_VACUUM_SECONDS = 86_400.0
 
 Ends = Mapping[TopicPartition, int]
 
@@ -62,6 +67,12 @@ class RunPort(Protocol):
 
     def watch(self) -> None:
         """Check that the claims are still held."""
+
+    def compact(self) -> tuple[int, int]:
+        """Merge small files of the table."""
+
+    def vacuum(self, *, keep_seconds: float) -> int:
+        """Delete files of the table that nobody needs."""
 
     def cancel(self) -> None:
         """End a batch that is under way in another thread."""
@@ -108,6 +119,8 @@ class _Member:
     is_busy: bool = False
     is_leaving: bool = False
     watched_at: float = 0.0
+    compact_at: float = math.inf
+    vacuum_at: float = math.inf
     failures: int = 0
     failed_by: str = ""
     # The ends that a run without an interval works up to.
@@ -158,6 +171,7 @@ class Application:
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._followed_at = clock()
+        self._is_maintaining = False
 
     @property
     def statuses(self) -> tuple[MemberStatus, ...]:
@@ -173,7 +187,13 @@ class Application:
     def add(self, spec: PipelineSpec) -> None:
         """Add a pipeline. It begins with the next look."""
         name = spec.landing.name
-        member = _Member(spec, self._open_run(spec), self._clock(), MemberStatus(name, MemberState.STARTING))
+        now = self._clock()
+        member = _Member(spec, self._open_run(spec), now, MemberStatus(name, MemberState.STARTING))
+        if spec.compact_seconds is not None and self._is_endless:
+            # Not all tables at once.
+            member.compact_at = now + spec.compact_seconds * random.uniform(0.5, 1.0)  # noqa: S311
+        if spec.vacuum_seconds is not None and self._is_endless:
+            member.vacuum_at = now + _find_vacuum_interval(spec.vacuum_seconds) * random.uniform(0.1, 1.0)  # noqa: S311
         with self._lock:
             self._members[name] = member
 
@@ -254,6 +274,7 @@ class Application:
         begun = [one for one in due if one.has_begun]
         if not begun:
             return
+        begun = [one for one in begun if not self._maintain(one)]
         ends, failures = self._read(begun)
         # The one that waits longest goes first.
         for one in sorted(begun, key=lambda one: one.due_at):
@@ -261,6 +282,31 @@ class Application:
                 self._fail(one, failure)
                 continue
             self._look(one, ends)
+
+    def _maintain(self, member: _Member) -> bool:
+        """Start housekeeping of a table that is due, of one table at a time. Returns whether it was started."""
+        now = self._clock()
+        spec = member.spec
+        if self._is_maintaining or now < min(member.compact_at, member.vacuum_at):
+            return False
+        self._is_maintaining = True
+        if now >= member.compact_at and spec.compact_seconds is not None:
+            member.compact_at = now + spec.compact_seconds
+            self._submit(member, lambda one: self._keep_house(one, one.run.compact))
+        elif spec.vacuum_seconds is not None:
+            keep_seconds = spec.vacuum_seconds
+            member.vacuum_at = now + _find_vacuum_interval(keep_seconds)
+            self._submit(member, lambda one: self._keep_house(one, lambda: one.run.vacuum(keep_seconds=keep_seconds)))
+        return True
+
+    def _keep_house(self, member: _Member, work: Callable[[], object]) -> None:
+        """Do it. An error of it doesn't concern the records: it is tried again when it is due the next time."""
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - whatever it is, batches continue
+            _LOGGER.warning("housekeeping of %s failed: %s", member.name, describe_error(error))
+        finally:
+            self._is_maintaining = False
 
     def _read(self, members: Sequence[_Member]) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Exception]]:
         """Read the ends of these pipelines with one request; where some have none, with one for each pipeline."""
@@ -358,3 +404,7 @@ class Application:
     def _report(self, status: MemberStatus) -> None:
         if self._on_status is not None:
             self._on_status(status)
+
+
+def _find_vacuum_interval(keep_seconds: float) -> float:
+    return min(_MOST_VACUUM_SECONDS, keep_seconds)

@@ -51,6 +51,8 @@ class DesiredLanding:
     `every` is how often a batch is landed, in seconds; None: once. `application` names the Spark application that runs
     it, if there are several. `coordinates` are columns for topic, partition, offset and timestamp, where the target has
     them by default. `expire_after`, in seconds, and `max_delete` are for snapshots.
+    `compact` is how often small files are merged, 0 for never, and `vacuum` how long replaced files are kept, both in
+    seconds.
     Without `dead_letters`, a record that can't be a row stops the run.
     """
 
@@ -76,8 +78,12 @@ class DesiredLanding:
     coordinates: bool = True
     expire_after: float | None = None
     max_delete: str = ""
+    compact: float | None = None
+    vacuum: float | None = None
 
 
+DEFAULT_COMPACT_SECONDS = 3600.0
+LEAST_VACUUM_SECONDS = 3600
 _COORDINATES = (
     ("_topic", "text", "kafka.topic"),
     ("_partition", "int", "kafka.partition"),
@@ -104,6 +110,8 @@ class PipelineSpec:
     every_seconds: float | None = None
     records: int | None = None
     application: str = ""
+    compact_seconds: float | None = None
+    vacuum_seconds: float | None = None
 
     @property
     def technology(self) -> Technology:
@@ -132,6 +140,7 @@ def build_declared(context: Context, desired: DesiredLanding) -> PipelineSpec:
     try:
         technology = open_registry().find_place(desired.target.place)
         settings = _find_settings(context, technology, desired.target.name)
+        _check_maintenance(desired, technology)
         landing = Landing(
             desired.name,
             topic=desired.topic,
@@ -164,6 +173,8 @@ def build_declared(context: Context, desired: DesiredLanding) -> PipelineSpec:
         every_seconds=desired.every,
         records=desired.records,
         application=desired.application,
+        compact_seconds=_find_compaction(desired, technology),
+        vacuum_seconds=desired.vacuum,
     )
 
 
@@ -174,6 +185,23 @@ def _build_columns(desired: DesiredLanding, technology: Technology) -> tuple[Lan
         return columns
     known = {one.name for one in columns}
     return columns + tuple(LandColumn(*one) for one in _COORDINATES if one[0] not in known)
+
+
+def _find_compaction(desired: DesiredLanding, technology: Technology) -> float | None:
+    if desired.compact is None:
+        return DEFAULT_COMPACT_SECONDS if technology.has_files else None
+    return desired.compact or None
+
+
+def _check_maintenance(desired: DesiredLanding, technology: Technology) -> None:
+    if not technology.has_files and (desired.compact is not None or desired.vacuum is not None):
+        raise UsageError("maintain is supported only in a lake", hint="remove maintain: PostgreSQL vacuums its tables")
+    if desired.vacuum is not None and desired.vacuum < LEAST_VACUUM_SECONDS:
+        raise UsageError(
+            f"maintain.vacuum must be at least {LEAST_VACUUM_SECONDS // 3600}h",
+            cause="readers need the files of the version that they have begun to read",
+            hint="use a duration such as vacuum: 7d",
+        )
 
 
 def _find_settings(context: Context, technology: Technology, name: str) -> Any:

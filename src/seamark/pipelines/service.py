@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from seamark.changes.permissions import build_access, check_permission
@@ -17,13 +19,15 @@ from seamark.pipelines.actions import read_body
 from seamark.pipelines.binding import check_bindable
 from seamark.pipelines.declared import PipelineSpec, choose_declared
 from seamark.pipelines.status import LandPlan, build_standings
-from seamark.policy.permissions import Access, Permission
+from seamark.policy.permissions import Permission
 from seamark.report.listing import Column, Listing, View
 from seamark.report.words import render_bytes, render_number
 from seamark.spark.settings import SparkOptions, Work, open_spark, require_spark
 from seamark.tables.model import FilePart
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from seamark.context import Context
     from seamark.kafka.api import BrokersPort
     from seamark.kafka.model import TopicStatus
@@ -31,23 +35,13 @@ if TYPE_CHECKING:
     from seamark.pipelines.binding import OnWait
     from seamark.pipelines.declared import DesiredLanding
     from seamark.pipelines.progress import BatchLanded, LandProgress
-    from seamark.pipelines.spark_job import OnBatch, OnProgress
+    from seamark.pipelines.spark_job import LandTarget, OnBatch, OnProgress
     from seamark.tables.model import LedgerEntry
 
 
 def list_table_files(declared: PipelineSpec) -> Sequence[FilePart]:
     """How many files each date has."""
     return declared.open_table().list_files()
-
-
-def compact_table(declared: PipelineSpec, access: Access) -> tuple[int, int]:
-    """Write small files together. Returns how many files became how many.
-
-    Raises:
-        PermissionDeniedError: no role allows it, or the context is read-only.
-    """
-    check_permission(access, Permission.OPERATE, doing=f"compact the table of {declared.landing.name}")
-    return declared.open_table().compact_files()
 
 
 def build_files_view(parts: Sequence[FilePart]) -> View[FilePart]:
@@ -226,6 +220,41 @@ class Pipelines:
                 on_status=on_status,
                 stop=stop,
             )
+
+    def compact(self, declared: PipelineSpec, *, spark: SparkOptions | None = None) -> tuple[int, int]:
+        """Merge small files of a pipeline's table in Spark's tasks. Returns how many files became how many.
+
+        Raises:
+            PermissionDeniedError: No role allows it, or the context is read-only.
+            StalePlanError: Another process has replaced files of the table meanwhile. Nothing was changed.
+        """
+        with self._open_target(declared, spark, doing="compact") as (session, target):
+            return target.compact(session)
+
+    def vacuum(self, declared: PipelineSpec, *, keep_seconds: float, spark: SparkOptions | None = None) -> int:
+        """Delete the files that no version of the table of the last `keep_seconds` has. Returns how many.
+
+        Raises:
+            PermissionDeniedError: No role allows it, or the context is read-only.
+            RefusedError: The time is too short for readers and running batches.
+        """
+        with self._open_target(declared, spark, doing="vacuum") as (session, target):
+            return target.vacuum(session, keep_seconds=keep_seconds)
+
+    @contextmanager
+    def _open_target(
+        self, declared: PipelineSpec, spark: SparkOptions | None, *, doing: str
+    ) -> Iterator[tuple[SparkSession, LandTarget]]:
+        """Open a session, and the table of a pipeline for it."""
+        name = declared.landing.name
+        check_permission(build_access(self._context), Permission.OPERATE, doing=f"{doing} the table of {name}")
+        # Refuses a table without files before Spark is started.
+        declared.open_table().list_files()
+        require_spark()
+        work = Work(doing, name, f"seamark pipelines {doing} {name}")
+        with open_spark(spark or SparkOptions(), work) as session:
+            access = declared.technology.open_access(declared.settings)
+            yield session, resolve_name(declared.technology.driver)(declared.landing, access)
 
     def choose(
         self,

@@ -129,6 +129,12 @@ class _FittedRun:
     def watch(self) -> None:
         self._run.watch()
 
+    def compact(self) -> tuple[int, int]:
+        return self._run.compact()
+
+    def vacuum(self, *, keep_seconds: float) -> int:
+        return self._run.vacuum(keep_seconds=keep_seconds)
+
     def cancel(self) -> None:
         if self._opened is not None:
             self._opened.cancel()

@@ -24,7 +24,7 @@ from seamark.tables.definition import Landing
 from seamark.tables.delta.buckets import HASH
 from seamark.tables.delta.files import DataFile, TableWriter
 from seamark.tables.delta.location import TableLocation
-from seamark.tables.delta.maintenance import enter_landing
+from seamark.tables.delta.maintenance import RunTasks, compact_files, enter_landing, vacuum_files
 from seamark.tables.delta.schema import build_file_schema, build_table_schema, require_fit
 from seamark.tables.delta.table import LakeTable, Position
 from seamark.tables.delta.technology import DATE_COLUMN, DEAD_LETTER, find_lake_type
@@ -41,6 +41,8 @@ _COUNTS = {"timestamp": sf.unix_micros, "date": sf.unix_date}
 _MOST_MILLIS = 9_000_000_000_000_000
 # So many offsets are worth a task of their own.
 _TASK_RECORDS = 20_000
+# Pieces of housekeeping in a table are divided among so many tasks.
+_MOST_PIECES = 64
 
 
 def build_lake_frame(records: DataFrame, landing: Landing) -> DataFrame:
@@ -224,6 +226,11 @@ def read_receipts(rows: DataFrame, writer: TaskWriter) -> list[dict[str, Any]]:
     return receipts
 
 
+def run_in_tasks(spark: SparkSession) -> RunTasks:
+    """Return how numbered pieces of work are done in Spark's tasks."""
+    return lambda count, writer: run_tasks(spark.range(0, count, 1, min(count, _MOST_PIECES)), writer)
+
+
 class LakeTarget:
     """The table of one pipeline in a lake, for the driver."""
 
@@ -266,6 +273,14 @@ class LakeTarget:
             if self._seen is not None:
                 self._table.require(self._seen)
                 self._seen = self._table.renew(self._seen)
+
+    def compact(self, spark: SparkSession) -> tuple[int, int]:
+        """Merge small files. Returns how many became how many."""
+        return compact_files(self._table, run_in_tasks(spark))
+
+    def vacuum(self, spark: SparkSession, *, keep_seconds: float) -> int:
+        """Delete files that no version of the last `keep_seconds` has. Returns how many."""
+        return vacuum_files(self._table, run_in_tasks(spark), keep_seconds=keep_seconds)
 
     def bind(self, binding: Binding) -> None:
         """Nothing to check: a lake's table only takes more rows."""

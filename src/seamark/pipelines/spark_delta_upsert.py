@@ -233,6 +233,11 @@ class UpsertLakeTarget(LakeTarget):
         """Have every task check that the keys of its records belong in their partitions."""
         self._binding = binding
 
+    def compact(self, spark: SparkSession) -> tuple[int, int]:
+        """Merge small files of dead letters."""
+        self._index = None
+        return super().compact(spark)
+
     def land(self, rows: DataFrame, steps: Sequence[LedgerAdvance], *, number: int) -> BatchLanded:
         """Have tasks merge the records of a batch, and commit the new files with the offsets."""
         for _ in range(_ATTEMPTS - 1):

@@ -11,7 +11,8 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pkgutil import resolve_name
 from typing import Any, Protocol
@@ -62,6 +63,12 @@ class LandTarget(Protocol):
 
     def bind(self, binding: Binding) -> None:
         """Have every task check that the keys of its records belong in its partition."""
+
+    def compact(self, spark: SparkSession) -> tuple[int, int]:
+        """Merge small files. Returns how many became how many."""
+
+    def vacuum(self, spark: SparkSession, *, keep_seconds: float) -> int:
+        """Delete files that no version of the last `keep_seconds` has. Returns how many."""
 
     def build_rows(self, records: DataFrame) -> DataFrame:
         """Build the rows of these records, as `land` takes them."""
@@ -225,12 +232,7 @@ class PipelineRun:
             return self._target.land(rows, steps, number=number)
 
         try:
-            text = f"seamark pipeline {self._landing.name}: batch {number}"
-            # Building a frame makes its session the active one of the thread, which is the caller's.
-            with (
-                active_session(self._spark),
-                describe_jobs(self._spark, text, tag=self._tag, pool=self._landing.name),
-            ):
+            with self._describe(f"batch {number}"):
                 landed = limit.run(run)
         except PySparkException:
             # Spark's own text for records that are gone names neither the pipeline nor what to do.
@@ -269,6 +271,24 @@ class PipelineRun:
             return False
         self.begin()
         return True
+
+    def compact(self) -> tuple[int, int]:
+        """Merge small files of the table. Returns how many became how many."""
+        with self._describe("compact"):
+            return self._target.compact(self._spark)
+
+    def vacuum(self, *, keep_seconds: float) -> int:
+        """Delete files that no version of the table of the last `keep_seconds` has. Returns how many."""
+        with self._describe("vacuum"):
+            return self._target.vacuum(self._spark, keep_seconds=keep_seconds)
+
+    @contextmanager
+    def _describe(self, what: str) -> Iterator[None]:
+        """Say in Spark's UI what the jobs of a block are."""
+        text = f"seamark pipeline {self._landing.name}: {what}"
+        # Building a frame makes its session the active one of the thread, which is the caller's.
+        with active_session(self._spark), describe_jobs(self._spark, text, tag=self._tag, pool=self._landing.name):
+            yield
 
     def cancel(self) -> None:
         """End a batch that is under way in another thread. What it has committed stays."""

@@ -440,6 +440,14 @@ class TableTarget:
             if (found := ledger.get(entry.key)) is None or found.epoch != entry.epoch:
                 raise build_fenced(self._landing.owner, entry, found)
 
+    def compact(self, spark: SparkSession) -> tuple[int, int]:
+        """Nothing to do: PostgreSQL has no files of ours."""
+        return 0, 0
+
+    def vacuum(self, spark: SparkSession, *, keep_seconds: float) -> int:
+        """Nothing to do: autovacuum does it."""
+        return 0
+
     def build_rows(self, records: DataFrame) -> DataFrame:
         """The columns of the table, and the metadata of each record."""
         return build_land_frame(records, self._landing)

@@ -38,6 +38,7 @@ PIPELINE_KEYS: Mapping[str, str] = {
     "on_error": "What to do with a record that can't be written as a row: stop, or {dead_letter: {table, max}}.",
     "every": "Interval between batches, such as 10s. Without it, a run processes the available records and ends.",
     "limits": "Limits of a batch.",
+    "maintain": "In a lake: housekeeping of the table's files by the running application.",
     "application": "The Spark application that runs it: seamark pipelines run --application NAME.",
 }
 ON_ERROR_KEYS: Mapping[str, str] = {
@@ -70,9 +71,14 @@ COLUMN_KEYS: Mapping[str, str] = {
     "from": "Its source: value.a.b, key, key.id, header.NAME, or kafka.offset, partition, timestamp, topic.",
     "sql": "In a lake: an SQL expression over the columns that come from the record, instead of from.",
 }
+MAINTAIN_KEYS: Mapping[str, str] = {
+    "compact": "How often a running application merges small files; default 1h. never: not at all.",
+    "vacuum": "How long files are kept after they were replaced, at least 1h. Without it, none is deleted.",
+}
 LIMIT_KEYS: Mapping[str, str] = {"records": "Maximum number of records per batch, for all partitions together."}
 _KINDS = ("land",)
 _STOP = "stop"
+_NEVER = "never"
 _TRUTHS = {"true": True, "false": False}
 _NUMBER = re.compile(r"[1-9][0-9]{0,11}")
 
@@ -132,6 +138,7 @@ class PipelineKind(SectionKind[DesiredLanding]):
                 "on_error": {"anyOf": [{"enum": ["stop"]}, _build_on_error_schema()]},
                 "every": text,
                 "limits": build_table_schema(LIMIT_KEYS, {"records": NUMBER_SCHEMA}),
+                "maintain": build_table_schema(MAINTAIN_KEYS, {"compact": text, "vacuum": text}),
                 "application": text,
             },
             required=["kind", "from", "to", "columns"],
@@ -236,6 +243,7 @@ class _Entry:
             dead_letters=self._read_letters(),
             **self.read_duration("every"),
             **self._read_limits(),
+            **self._read_maintenance(),
             **self.read_some("application", "where"),
         )
 
@@ -329,6 +337,14 @@ class _Entry:
         except ValueError:
             problem = f"{key} must be a duration"
             raise self.table.build_error(problem, key=key, hint=f"use a form such as {key}: 10s") from None
+
+    def _read_maintenance(self) -> dict[str, Any]:
+        if "maintain" not in self.table:
+            return {}
+        entry = self.read_below("maintain", MAINTAIN_KEYS)
+        if "compact" in entry.table and entry.table.read_text("compact") == _NEVER:
+            return {"compact": 0.0, **entry.read_duration("vacuum")}
+        return {**entry.read_duration("compact"), **entry.read_duration("vacuum")}
 
     def _read_limits(self) -> dict[str, Any]:
         if "limits" not in self.table:

@@ -85,8 +85,13 @@ class PipelineTable(Protocol):
             UsageError: The technology has no files of its own to compact.
         """
 
-    def compact_files(self) -> tuple[int, int]:
-        """Write small files together. Return how many files became how many."""
+    def list_unneeded(self, *, keep_seconds: float) -> Sequence[str]:
+        """Return the files that no version of the table of the last `keep_seconds` has.
+
+        Raises:
+            UsageError: The technology has no files of its own.
+            RefusedError: The time is too short for readers and running batches.
+        """
 
 
 class LedgerTechnology(Protocol):
@@ -116,6 +121,7 @@ class Technology(LedgerTechnology, Protocol):
         place_help: The help of the key `place` in spec files.
         dead_letter_table: The default table of dead letters; empty if they are rows of the pipeline's own table.
         has_coordinates: Whether new tables have columns for the coordinates of each record by default.
+        has_files: Whether its tables are files that are merged and deleted by us.
         driver: Where the half for the driver of a run is, as an entry point names it: `MODULE:CLASS`. It is called
             with the definition and with what `open_access` returns, and is a `seamark.pipelines.spark_job.LandTarget`.
     """
@@ -123,6 +129,7 @@ class Technology(LedgerTechnology, Protocol):
     place_help: ClassVar[str]
     dead_letter_table: ClassVar[str]
     has_coordinates: ClassVar[bool]
+    has_files: ClassVar[bool]
     driver: ClassVar[str]
 
     def check_definition(self, definition: Landing) -> None:
@@ -207,6 +214,7 @@ _TABLE_PARTS = (
     "place_help",
     "dead_letter_table",
     "has_coordinates",
+    "has_files",
     "driver",
     "check_definition",
     "build_example",

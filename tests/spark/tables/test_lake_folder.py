@@ -8,14 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from deltalake.table import TableAlterer, TableOptimizer
+from deltalake.table import TableAlterer
 
 from seamark.errors import ConfigurationError, StalePlanError
 from seamark.tables.delta.files import TableWriter
 from seamark.tables.delta.location import TableLocation
-from seamark.tables.delta.maintenance import compact_files, list_files
+from seamark.tables.delta.maintenance import CompactionWriter, list_files
 from seamark.tables.delta.table import LakeTable
 from seamark.tables.model import LedgerEntry
+from tests.spark.lake_stage import compact_here
 
 SCHEMA = pa.schema([("id", pa.int64())])
 ENTRY = LedgerEntry("orders", "t1", 0, next_offset=1)
@@ -66,9 +67,9 @@ def test_of_two_that_write_files_together_one_is_told_in_our_words_and_no_row_is
     lake = TableLocation(str(tmp_path))
     for number in range(4):
         table = land(lake, [number])
-    do_before(monkeypatch, TableOptimizer, "compact", act=lambda: compact_files(open_table(lake)))
+    do_before(monkeypatch, CompactionWriter, "write", act=lambda: compact_here(open_table(lake)))
     with pytest.raises(StalePlanError, match="another process changed"):
-        compact_files(table)
+        compact_here(table)
     assert [part.files for part in list_files(table)] == [1]
     assert read_ids(lake) == [0, 1, 2, 3]
 
@@ -80,7 +81,7 @@ def test_files_are_written_together_by_many_at_once_while_rows_are_landed(tmp_pa
 
     def compact(_):
         try:
-            return compact_files(open_table(lake))
+            return compact_here(open_table(lake))
         except StalePlanError:
             return None
 

@@ -16,7 +16,6 @@ from seamark.errors import ConfigurationError, FencedError, RefusedError, Unreac
 from seamark.tables.delta.files import TableWriter
 from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.maintenance import (
-    compact_files,
     enter_landing,
     find_table,
     list_files,
@@ -25,7 +24,7 @@ from seamark.tables.delta.maintenance import (
 )
 from seamark.tables.delta.table import LakeTable
 from seamark.tables.model import LedgerEntry
-from tests.spark.lake_stage import LAKES, build_lake
+from tests.spark.lake_stage import LAKES, build_lake, compact_here
 
 SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("note", pa.string())])
 TABLE_SCHEMA = pa.schema([*SCHEMA, ("event_date", pa.date32())])
@@ -243,7 +242,7 @@ def test_small_files_are_written_together_and_offsets_stay(lake, make):
         table.commit(write(lake, [number]), [FIRST], seen=table.read_position())
     seen = landing.read_position()
     assert [(part.date, part.files, part.fewest) for part in list_files(table)] == [("2026-11-13", 4, 1)]
-    assert compact_files(table) == (4, 1)
+    assert compact_here(table) == (4, 1)
     assert [part.files for part in list_files(table)] == [1]
     landing.commit(write(lake, [5]), [FIRST], seen=seen)
     assert read_ids(lake) == [1, 2, 3, 4, 5]

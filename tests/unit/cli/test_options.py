@@ -67,6 +67,7 @@ def test_commands_are_the_ones_of_the_design():
         "pipelines plan",
         "pipelines run",
         "pipelines compact",
+        "pipelines vacuum",
         "pipelines status",
         "pipelines submit",
         "copies plan",

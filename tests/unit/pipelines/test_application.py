@@ -19,6 +19,8 @@ class Spec:
     name: str
     every_seconds: float | None = 10.0
     topic: str = ""
+    compact_seconds: float | None = None
+    vacuum_seconds: float | None = None
 
     @property
     def landing(self):
@@ -40,6 +42,8 @@ class Run:
     begin_error: Exception | None = None
     is_catching_up: bool = False
     is_cancelled: bool = False
+    kept: list = field(default_factory=list)
+    keep_error: Exception | None = None
 
     @property
     def spots(self):
@@ -68,6 +72,14 @@ class Run:
 
     def watch(self):
         self.watches += 1
+
+    def compact(self):
+        if self.keep_error is not None:
+            raise self.keep_error
+        self.kept.append("compact")
+
+    def vacuum(self, *, keep_seconds):
+        self.kept.append(keep_seconds)
 
     def cancel(self):
         self.is_cancelled = True
@@ -285,3 +297,19 @@ def test_statuses_are_reported_when_they_change():
     stage.pass_time(60)
     assert [one.state for one in stage.statuses] == [MemberState.RUNNING]
     assert replace(stage.statuses[0], lag=0) == stage.find("a")
+
+
+def test_housekeeping_has_its_own_interval_and_its_errors_stop_nothing():
+    stage = Stage()
+    stage.application.add(Spec("a", compact_seconds=100.0, vacuum_seconds=3600.0))
+    stage.add("b")
+    stage.pass_time(1000, step=1.0)
+    assert 8 <= stage.runs["a"].kept.count("compact") <= 10
+    stage.pass_time(6600, step=5.0)
+    assert stage.runs["a"].kept.count(3600.0) == 2
+    assert stage.runs["b"].kept == []
+    stage.runs["a"].keep_error = RejectedError("files changed")
+    stage.topics["a"] = 7
+    stage.pass_time(300, step=1.0)
+    assert stage.find("a").state is MemberState.RUNNING
+    assert stage.runs["a"].batches == [(0, 7)]

@@ -168,6 +168,7 @@ class MemoryTechnology(Technology):
     has_consumers = False
     dead_letter_table = ""
     has_coordinates = False
+    has_files = False
     driver = f"{__name__}:MemoryTarget"
 
     def check_definition(self, definition):

@@ -158,8 +158,13 @@ class LandEnvironment(PipelineEnvironment):
         self.patch.setitem(sys.modules, "seamark.pipelines.spark_job", job)
         application = SimpleNamespace(run_application=self.land_all)
         self.patch.setitem(sys.modules, "seamark.pipelines.spark_application", application)
-        files = SimpleNamespace(list_files=self.list_files, compact_files=lambda table: (12, 1))
+        unneeded = [f"part-{number:032x}.parquet" for number in range(12)]
+        files = SimpleNamespace(list_files=self.list_files, plan_vacuum=lambda table, **_: unneeded)
         self.patch.setitem(sys.modules, "seamark.tables.delta.maintenance", files)
+        target = SimpleNamespace(compact=lambda spark: (12, 1), vacuum=lambda spark, **_: 12)
+        driver = SimpleNamespace(open_lake_target=lambda *_: target)
+        self.patch.setitem(sys.modules, "seamark.pipelines.spark_delta_upsert", driver)
+        self.patch.setattr("seamark.tables.delta.technology.open_lake", lambda settings: None)
 
     def open_fleet(self, name=None):
         fleet = super().open_fleet(name)

@@ -117,6 +117,20 @@ class DataFile:
         return asdict(self)
 
 
+def build_file_name(prefix: str = "part-") -> str:
+    """Return a new name for a file."""
+    return f"{prefix}{uuid4().hex}.parquet"
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Give a batch the columns of a schema. A file from before a column was added doesn't have it."""
+    columns = [
+        batch.column(one.name).cast(one.type) if one.name in batch.schema.names else pa.nulls(batch.num_rows, one.type)
+        for one in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
 class TableWriter:
     """Writes the rows of one task. `partition` is the column of dates that files are parted by; none if empty."""
 
@@ -161,7 +175,7 @@ class TableWriter:
         self._done.append(self._open.pop(day).close(value))
 
     def _build_name(self, day: date | None) -> str:
-        name = f"{self._prefix}{uuid4().hex}.parquet"
+        name = build_file_name(self._prefix)
         if not self._partition:
             return name
         # As Hive names it, which every reader of Delta knows.

@@ -1,51 +1,257 @@
-"""Which landings a lake has: a small file for each, by which its table is found when no spec file is at hand."""
+"""Housekeeping of Delta tables: which small files become one, which files nobody needs; and which pipelines a lake has.
+
+What is done to files is planned and committed here, and done by Spark's tasks. Neither excludes batches of a pipeline:
+a merge is committed only if all of its files are still there, and deletes concern files that no version of the last
+hour had.
+"""
 
 from __future__ import annotations
 
 import json
-from uuid import uuid4
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 
 from seamark.core.refs import build_pipeline_owner, parse_owner
 from seamark.core.strict_json import StoredFormat, check_format
 from seamark.errors import RefusedError, UnreachableError
-from seamark.tables.delta.files import FILE_BYTES
+from seamark.tables.delta.buckets import DEAD_PREFIX, TOMBSTONES, parse_bucket_name
+from seamark.tables.delta.files import FILE_BYTES, DataFile, FileWriter, build_file_name, conform
 from seamark.tables.delta.location import TableLocation
-from seamark.tables.delta.table import LakeTable
+from seamark.tables.delta.table import LakeTable, Rewrite, StoredFile
 from seamark.tables.model import FilePart
 
-_MARK = "seamark.compaction"
+# A file above this size isn't worth being read and written again.
+_ENOUGH_BYTES = FILE_BYTES * 3 // 4
+_READ_ROWS = 64 * 1024
+LEAST_KEEP_SECONDS = 3600
+"""A reader needs the files of the version that it has begun to read, and a running batch those that it has written."""
 
 
 def list_files(table: LakeTable) -> list[FilePart]:
     """How many files each part of the table has, and how large they are together."""
-    with table.telling():
-        told = pa.table(table.refresh().get_add_actions(flatten=True))
-    name = next((one for one in told.column_names if one.startswith("partition.")), None)
-    days = told.column(name).to_pylist() if name else [None] * told.num_rows
-    found: dict[str, list[int]] = {}
-    for day, size in zip(days, told.column("size_bytes").to_pylist(), strict=True):
-        found.setdefault("" if day is None else str(day), []).append(size)
+    found: dict[str, list[StoredFile]] = {}
+    for file in table.list_files().files:
+        day = next(iter(file.partition.values()), None)
+        found.setdefault(day or "", []).append(file)
     return [
-        FilePart(day, len(sizes), sum(sizes), fewest=max(1, -(-sum(sizes) // FILE_BYTES)))
-        for day, sizes in sorted(found.items())
+        FilePart(
+            day,
+            len(files),
+            sum(file.size for file in files),
+            fewest=len(files) - sum(len(group.files) - 1 for group in plan_compaction(files)),
+        )
+        for day, files in sorted(found.items())
     ]
 
 
-def compact_files(table: LakeTable) -> tuple[int, int]:
-    """Merge small files; returns how many became how many. A landing that is running continues.
+class NumberedWriter(Protocol):
+    """Does numbered pieces of work, on an executor: rows are their numbers. It is pickled."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> dict[str, Any] | None:
+        """Do the pieces of one task, and return a receipt."""
+
+
+RunTasks = Callable[[int, NumberedWriter], list[dict[str, Any]]]
+"""Has tasks do so many pieces of work, and returns their receipts."""
+
+
+def compact_files(table: LakeTable, run: RunTasks) -> tuple[int, int]:
+    """Merge small files of a table.
+
+    Returns:
+        How many files became how many.
 
     Raises:
-        StalePlanError: another compaction of the table has begun meanwhile.
+        StaleFilesError: Another process has replaced or deleted one of them meanwhile. Nothing was changed.
     """
-    # delta-rs lets two compactions replace the same files, and has their rows twice. What it does look at is whether
-    # the table's properties were changed: so who begins later ends who began before, however long that one was away.
-    table.set_property(_MARK, uuid4().hex)
+    found = table.list_files()
+    groups = tuple(plan_compaction(found.files))
+    if not groups:
+        return 0, 0
+    receipts = run(len(groups), CompactionWriter(table.at, build_stored_schema(table), groups))
+    files = [DataFile(**file) for one in receipts for file in one["files"]]
+    removed = tuple(file for group in groups for file in group.files)
+    kept, written = sum(file.rows for file in removed), sum(file.rows for file in files)
+    if kept != written:
+        raise RefusedError(
+            f"a compaction of {table.at.url} read {written:,} rows where the log has {kept:,}; no changes were made",
+            hint="compare the files of the table with its log, and restore what is missing",
+        )
+    table.replace_files(files, Rewrite(found.version, removed))
+    return len(removed), len(files)
+
+
+def vacuum_files(table: LakeTable, run: RunTasks, *, keep_seconds: float) -> int:
+    """Delete the files that no version of the last `keep_seconds` has.
+
+    Returns:
+        How many were deleted.
+
+    Raises:
+        RefusedError: The time is too short for readers and running batches.
+    """
+    paths = tuple(plan_vacuum(table, keep_seconds=keep_seconds))
+    return sum(one["deleted"] for one in run(len(paths), VacuumWriter(table.at, paths))) if paths else 0
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionGroup:
+    """Small files of one partition of a table that become one file."""
+
+    files: tuple[StoredFile, ...]
+
+
+def plan_compaction(files: Iterable[StoredFile]) -> list[CompactionGroup]:
+    """Plan which files are merged: small ones of the same partition, up to the size that a file is to have.
+
+    The files of buckets stay: each holds the rows of its keys.
+    """
+    parts: dict[tuple[bool, tuple[tuple[str, str | None], ...]], list[StoredFile]] = {}
+    for file in files:
+        if file.size < _ENOUGH_BYTES and parse_bucket_name(file.path, size=0) is None:
+            key = (file.path.startswith(DEAD_PREFIX), tuple(sorted(file.partition.items())))
+            parts.setdefault(key, []).append(file)
+    return [CompactionGroup(tuple(group)) for part in parts.values() for group in _pack(part) if len(group) > 1]
+
+
+def _pack(files: Sequence[StoredFile]) -> Iterator[list[StoredFile]]:
+    """Divide files into groups of at most the size of one file, the smallest first."""
+    group: list[StoredFile] = []
+    size = 0
+    for file in sorted(files, key=lambda one: (one.size, one.path)):
+        if group and size + file.size > FILE_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(file)
+        size += file.size
+    if group:
+        yield group
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionWriter:
+    """Merges groups of files, on an executor: a group for each row. `schema` is that of the files."""
+
+    place: TableLocation = field(repr=False)
+    schema: pa.Schema
+    groups: tuple[CompactionGroup, ...]
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> dict[str, Any] | None:
+        """Merge the groups of a task.
+
+        Raises:
+            UnreachableError: The store could not be read or written.
+        """
+        try:
+            files = [self._merge(self.groups[number]) for batch in iterator for number in batch.column(0).to_pylist()]
+        except OSError as error:
+            raise _build_error(self.place, error) from error
+        return {"files": [file.to_dict() for file in files]}
+
+    def _merge(self, group: CompactionGroup) -> DataFile:
+        store, first = self.place.open_files(), group.files[0]
+        folder, _, name = first.path.rpartition("/")
+        prefix = DEAD_PREFIX if name.startswith(DEAD_PREFIX) else "part-"
+        target = f"{folder}/{build_file_name(prefix)}" if folder else build_file_name(prefix)
+        writer = FileWriter(self.place, target, self.schema, files=store)
+        for file in group.files:
+            with store.open_input_file(f"{self.place.path}/{file.path}") as source:
+                opened = pq.ParquetFile(source)
+                known = [name for name in self.schema.names if name in opened.schema_arrow.names]
+                for batch in opened.iter_batches(batch_size=_READ_ROWS, columns=known):
+                    writer.append(conform(batch, self.schema))
+        return writer.close(first.partition)
+
+
+def build_stored_schema(table: LakeTable) -> pa.Schema:
+    """Return the columns that stand in the files of a table: dates that it is parted by stand in none."""
     with table.telling():
-        told = table.refresh().optimize.compact(target_size=FILE_BYTES)
-    return told["numFilesRemoved"], told["numFilesAdded"]
+        found = table.refresh()
+        parts = set(found.metadata().partition_columns)
+        return pa.schema([one for one in pa.schema(found.schema().to_arrow()) if one.name not in parts])
+
+
+def plan_vacuum(table: LakeTable, *, keep_seconds: float) -> list[str]:
+    """Plan which files are deleted: those that no version of the last `keep_seconds` has.
+
+    Args:
+        table: The table.
+        keep_seconds: How long files are kept after they were replaced, and files that no commit names after they were
+            written.
+
+    Returns:
+        Their paths below the table.
+
+    Raises:
+        RefusedError: Files would be deleted that readers or a running batch may need.
+    """
+    if keep_seconds < LEAST_KEEP_SECONDS:
+        raise RefusedError(
+            f"files of {table.at.url} must be kept for at least {LEAST_KEEP_SECONDS // 3600} h",
+            cause="readers use the version that they began to read, and a running batch has files without a commit",
+            hint="use a longer duration, such as 7d",
+        )
+    with table.telling():
+        opened = table.refresh()
+        before = time.time() - keep_seconds
+        replaced = set(_list_replaced(opened, 0))
+        # Of what was replaced, Delta's log says when; and of what was never committed, the store says when.
+        expired = set(_list_replaced(opened, keep_seconds))
+        active = {file.path for file in table.list_files().files}
+        return sorted(_list_unneeded(table.at, active=active, replaced=replaced, expired=expired, before=before))
+
+
+def _list_replaced(opened: Any, seconds: float) -> list[str]:
+    hours = int(-(-seconds // 3600))
+    return list(opened.vacuum(retention_hours=hours, dry_run=True, enforce_retention_duration=False, full=False))
+
+
+def _list_unneeded(
+    place: TableLocation, *, active: set[str], replaced: set[str], expired: set[str], before: float
+) -> Iterator[str]:
+    selector = pafs.FileSelector(place.path, recursive=True, allow_not_found=True)
+    for info in place.open_files().get_file_info(selector):
+        path = info.path.removeprefix(f"{place.path}/")
+        if info.type is not pafs.FileType.File or not path.endswith(".parquet"):
+            continue
+        # The tombstones of a bucket are needed as long as its file.
+        data = path.removeprefix(f"{TOMBSTONES}/")
+        if data == path and path.startswith("_"):
+            continue
+        if data in active:
+            continue
+        is_old = info.mtime is not None and info.mtime.timestamp() < before
+        if data in expired or (data not in replaced and is_old):
+            yield path
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumWriter:
+    """Deletes files, on an executor: a file for each row."""
+
+    place: TableLocation = field(repr=False)
+    paths: tuple[str, ...]
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> dict[str, Any] | None:
+        """Delete the files of a task. One that is gone already is what is wanted."""
+        store, count = self.place.open_files(), 0
+        try:
+            for batch in iterator:
+                for number in batch.column(0).to_pylist():
+                    try:
+                        store.delete_file(f"{self.place.path}/{self.paths[number]}")
+                        count += 1
+                    except FileNotFoundError:
+                        continue
+        except OSError as error:
+            raise _build_error(self.place, error) from error
+        return {"deleted": count}
 
 
 FORMAT = StoredFormat("lake pipeline", 1)

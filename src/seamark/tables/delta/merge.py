@@ -23,7 +23,7 @@ from seamark.tables.delta.buckets import (
     build_tombstone_path,
     count_split_bits,
 )
-from seamark.tables.delta.files import DataFile, FileWriter
+from seamark.tables.delta.files import DataFile, FileWriter, conform
 from seamark.tables.delta.location import TableLocation
 from seamark.tables.model import DELETED, OFFSET, RECORD_MILLIS
 
@@ -174,7 +174,7 @@ class BucketMerger:
             opened = pq.ParquetFile(source)
             names = [name for name in schema.names if name in opened.schema_arrow.names]
             for batch in opened.iter_batches(batch_size=_GROUP_ROWS, columns=names):
-                yield _conform(batch, schema)
+                yield conform(batch, schema)
 
     def _read_tombstones(self, file: BucketFile | None) -> tuple[pa.Table, pa.Table]:
         """Read the tombstones of a bucket, and its horizon: a table of one row, or none."""
@@ -319,15 +319,6 @@ class _PartWriter:
 def _is_in_bucket(hashes: pa.Array | pa.ChunkedArray, bucket: Bucket) -> pa.Array:
     mask = pa.scalar((1 << bucket.bits) - 1, pa.int32())
     return pc.equal(pc.bit_wise_and(hashes, mask), pa.scalar(bucket.number, pa.int32()))
-
-
-def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Give a batch the columns of a schema. A file from before a column was added doesn't have it."""
-    columns = [
-        batch.column(one.name).cast(one.type) if one.name in batch.schema.names else pa.nulls(batch.num_rows, one.type)
-        for one in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _cast_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -160,6 +160,7 @@ def _check(is_so: bool, problem: str) -> None:
 
 
 _TRIES = 40
+Committed = TypeVar("Committed")
 _PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 
@@ -342,6 +343,29 @@ class LakeTable:
         vector = CommitOffsets(self.owner, uuid4().hex, tuple(moved.values()), times or seen.vector.times)
         return self._commit(list(files), vector, seen=seen, rewrite=rewrite)
 
+    def replace_files(self, files: Iterable[DataFile], rewrite: Rewrite) -> int:
+        """Put files in the place of others with the same rows. Offsets stay as they are, and runs continue.
+
+        Returns:
+            The version of the table.
+
+        Raises:
+            StaleFilesError: Another commit has replaced or deleted one of them meanwhile.
+            UnreachableError: The store has not answered. No row is lost or duplicated, whether it is done or not.
+        """
+        changes: list[Any] = [_build_add(file, is_change=False) for file in files]
+        changes += [_build_remove(file, is_change=False) for file in rewrite.removed]
+
+        def replace() -> int:
+            with self.telling():
+                table = self.refresh()
+                rewrite.check(table)
+                number: int = table.version() + 1
+                self._write_commit(table, changes, CommitProperties(max_commit_retries=0))
+                return number
+
+        return self._persist(replace, what=f"{self.owner} could not replace files of {self.at.url}")
+
     def list_files(self) -> StoredFiles:
         """Read which files the table has now.
 
@@ -446,23 +470,31 @@ class LakeTable:
     def _commit(
         self, files: Sequence[DataFile], vector: CommitOffsets, *, seen: Position, rewrite: Rewrite | None = None
     ) -> Position:
-        adds: list[Any] = [_build_add(file) for file in files]
+        changes: list[Any] = [_build_add(file) for file in files]
         if rewrite is not None:
-            adds += [_build_remove(file) for file in rewrite.removed]
+            changes += [_build_remove(file) for file in rewrite.removed]
+
+        def commit() -> Position:
+            with self.telling():
+                table = self.refresh()
+                found = self._read_position(table, may_be_lost=True)
+                if found.vector.run == vector.run:
+                    # The answer to an earlier try was lost.
+                    return found
+                if found.commit != seen.commit:
+                    raise _build_fenced(self.owner, found)
+                if rewrite is not None:
+                    rewrite.check(table)
+                return self._try(table, changes, vector)
+
+        return self._persist(commit, what=f"{self.owner} could not commit to {self.at.url}")
+
+    def _persist(self, commit: Callable[[], Committed], *, what: str) -> Committed:
+        """Try a commit for the next number, again and again."""
         failure: Exception | None = None
         for number in range(_TRIES):
             try:
-                with self.telling():
-                    table = self.refresh()
-                    found = self._read_position(table, may_be_lost=True)
-                    if found.vector.run == vector.run:
-                        # The answer to an earlier try was lost.
-                        return found
-                    if found.commit != seen.commit:
-                        raise _build_fenced(self.owner, found)
-                    if rewrite is not None:
-                        rewrite.check(table)
-                    return self._try(table, adds, vector)
+                return commit()
             except StaleFilesError:
                 raise
             except (StalePlanError, UnreachableError) as error:
@@ -470,26 +502,30 @@ class LakeTable:
                 failure = error
             _pause(number)
         raise UnreachableError(
-            f"{self.owner} could not commit to {self.at.url}",
+            what,
             cause=f"{_TRIES} attempts failed, the last one with: {failure}",
             hint="check the storage of the lake, then run the pipeline again; no rows are duplicated",
         )
 
-    def _try(self, table: DeltaTable, adds: list[Any], vector: CommitOffsets) -> Position:
+    def _try(self, table: DeltaTable, changes: list[Any], vector: CommitOffsets) -> Position:
         number = table.version() + 1
+        properties = CommitProperties(
+            custom_metadata={"userMetadata": vector.to_json()},
+            # For this number and no other one.
+            max_commit_retries=0,
+            app_transactions=[Transaction(self.owner, number)],
+        )
+        self._write_commit(table, changes, properties)
+        return Position(number, vector, _read_clock_ms())
+
+    def _write_commit(self, table: DeltaTable, changes: list[Any], properties: CommitProperties) -> None:
         table.create_write_transaction(
-            adds,
+            changes,
             mode="append",
             schema=table.schema(),
             partition_by=table.metadata().partition_columns,
-            commit_properties=CommitProperties(
-                custom_metadata={"userMetadata": vector.to_json()},
-                # For this number and no other one.
-                max_commit_retries=0,
-                app_transactions=[Transaction(self.owner, number)],
-            ),
+            commit_properties=properties,
         )
-        return Position(number, vector, _read_clock_ms())
 
     def _read_position(self, table: DeltaTable, *, may_be_lost: bool) -> Position:
         number = table.transaction_version(self.owner)
@@ -569,21 +605,21 @@ def _pause(number: int) -> None:
     time.sleep(longest * random.uniform(0.5, 1.0))  # noqa: S311 - so that two do not meet again
 
 
-def _build_add(file: DataFile) -> AddAction:
+def _build_add(file: DataFile, *, is_change: bool = True) -> AddAction:
     return AddAction(
         path=file.path,
         size=file.size,
         partition_values=dict(file.partition),
         modification_time=_read_clock_ms(),
-        data_change=True,
+        data_change=is_change,
         stats=file.stats,
     )
 
 
-def _build_remove(file: StoredFile) -> RemoveAction:
+def _build_remove(file: StoredFile, *, is_change: bool = True) -> RemoveAction:
     return RemoveAction(
         path=file.path,
-        data_change=True,
+        data_change=is_change,
         deletion_timestamp=_read_clock_ms(),
         size=file.size,
         partition_values=dict(file.partition),

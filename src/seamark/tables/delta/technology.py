@@ -33,6 +33,7 @@ class DeltaTechnology(Technology):
     has_consumers: ClassVar[bool] = False
     dead_letter_table: ClassVar[str] = ""
     has_coordinates: ClassVar[bool] = True
+    has_files: ClassVar[bool] = True
     driver: ClassVar[str] = "seamark.pipelines.spark_delta_upsert:open_lake_target"
 
     def check_definition(self, definition: Landing) -> None:
@@ -144,11 +145,11 @@ class PlannedDeltaTable:
 
         return list_files(self._table)
 
-    def compact_files(self) -> tuple[int, int]:
-        """Write small files together."""
-        from seamark.tables.delta.maintenance import compact_files  # noqa: PLC0415
+    def list_unneeded(self, *, keep_seconds: float) -> list[str]:
+        """Return the files that no version of the last `keep_seconds` has."""
+        from seamark.tables.delta.maintenance import plan_vacuum  # noqa: PLC0415
 
-        return compact_files(self._table)
+        return plan_vacuum(self._table, keep_seconds=keep_seconds)
 
 
 DATE_COLUMN = "event_date"

@@ -41,6 +41,7 @@ class PostgresTechnology(Technology):
     has_consumers: ClassVar[bool] = True
     dead_letter_table: ClassVar[str] = "seamark_dead_letters"
     has_coordinates: ClassVar[bool] = False
+    has_files: ClassVar[bool] = False
     driver: ClassVar[str] = "seamark.pipelines.spark_postgres:TableTarget"
 
     def check_definition(self, definition: Landing) -> None:
@@ -138,7 +139,7 @@ class PlannedPostgresTable:
             f"pipeline {self._definition.name} can't be compacted: its table is in PostgreSQL", hint="use VACUUM"
         )
 
-    def compact_files(self) -> NoReturn:
+    def list_unneeded(self, *, keep_seconds: float) -> NoReturn:
         """Refuse, as `list_files` does."""
         self.list_files()
 
