@@ -72,7 +72,7 @@ class RunPort(Protocol):
         """Merge small files of the table."""
 
     def vacuum(self, *, keep_seconds: float) -> int:
-        """Delete files of the table that nobody needs."""
+        """Delete files that no recent version of the table has."""
 
     def cancel(self) -> None:
         """End a batch that is under way in another thread."""

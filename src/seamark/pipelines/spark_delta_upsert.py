@@ -39,7 +39,7 @@ from seamark.tables.model import DELETED, KAFKA_OFFSET, OFFSET, RECORD_MILLIS, L
 _MOST_TASK_BITS = 6
 # How often a batch is merged again because another process has changed the files meanwhile.
 _ATTEMPTS = 5
-# A silence of the topic is told with this precision: a part of `expire_after`.
+# A silence of the topic is measured with this precision: a part of `expire_after`.
 _BINS = 16
 _LETTER = "seamark_letter"
 
@@ -355,8 +355,8 @@ class UpsertLakeTarget(LakeTarget):
     def _find_times(self, times: RecordTimes | None, receipts: Iterable[Mapping[str, Any]]) -> RecordTimes | None:
         """Find the times of the records so far, with those of a batch.
 
-        After a silence of more than `expire_after`, `since` begins again. It is told by bins of time, and in doubt
-        there was one: then rows stay for longer.
+        After a silence of more than `expire_after`, `since` begins again. It is measured by bins of time, and rounded
+        up, so that rows rather stay for longer.
         """
         told = [one for one in receipts if "newest" in one]
         if not told:

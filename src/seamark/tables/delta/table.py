@@ -205,8 +205,8 @@ class StaleFilesError(StalePlanError):
 class Rewrite:
     """Files that a commit replaces. delta-rs (1.6) removes a file twice without an error, so we check it ourselves.
 
-    A commit is tried for one number only, and this is checked for the version before it: whoever commits in between has
-    taken the number.
+    A commit is tried for one number only, and this is checked for the version before it: a commit in between takes the
+    number.
 
     Attributes:
         version: The version of the table at which they were read.
