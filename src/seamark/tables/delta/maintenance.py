@@ -1,4 +1,4 @@
-"""Housekeeping of Delta tables: which small files become one, which files are not needed; and which pipelines a lake has.
+"""Housekeeping of Delta tables: which small files become one, which files are unneeded; and which pipelines a lake has.
 
 What is done to files is planned and committed here, and done by Spark's tasks. Neither excludes batches of a pipeline:
 a merge is committed only if all of its files are still there, and deletes concern files that no version of the last
