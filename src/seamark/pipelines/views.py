@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from seamark.errors import SeamarkError
 from seamark.pipelines.status import LandPlan, LandState
-from seamark.pipelines.submission import Submission, SubmitForm
-from seamark.pipelines.submit_formats import render_application, render_line, render_task
+from seamark.pipelines.submission import Submission, SubmitForm, render_application, render_line, render_task
 from seamark.report.listing import Column, Listing, View
 from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Span, Style, line
