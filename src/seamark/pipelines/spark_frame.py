@@ -44,6 +44,12 @@ _DECIMAL = re.compile(r"numeric(?:\((\d+)(?:, (\d+))?\))?")
 _REPLACEMENT = "\ufffd"
 _JSON_SPACE = " \t\n\r"
 _MOST_DIGITS, _SCALE = 38, 18
+_DAYS = "days"
+_PER_SECOND = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
+_PER_DAY = {_DAYS: 1} | {unit: 86_400 * count for unit, count in _PER_SECOND.items()}
+# 0001-01-01 and 9999-12-31.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+_LARGEST = 2**63 - 1
 _TYPES: dict[str, DataType] = {
     "smallint": ShortType(),
     "int2": ShortType(),
@@ -242,6 +248,11 @@ def _row(landing: Landing, name: str) -> Column:
 
 
 def _build_column(column: LandColumn, landing: Landing) -> Column:
+    found = _find_value(column, landing)
+    return _read_epoch(found, column.epoch) if column.epoch else found
+
+
+def _find_value(column: LandColumn, landing: Landing) -> Column:
     if column.place is RecordPart.KAFKA:
         return sf.col(column.path[0])
     if column.place is RecordPart.KEY and not column.path:
@@ -251,6 +262,25 @@ def _build_column(column: LandColumn, landing: Landing) -> Column:
     name = "seamark_json" if column.place is RecordPart.VALUE else "seamark_json_key"
     found = reduce(lambda found, step: found[step], column.path, _row(landing, name))
     return found.cast("string") if _DECIMAL.fullmatch(column.type) else found
+
+
+def _read_epoch(text: Column, unit: str) -> Column:
+    """Turn a number since 1970 into the text of a date or a time in UTC. Other texts are returned unchanged.
+
+    The result doesn't depend on the time zone of the session. Numbers outside the years 1 to 9999 get their unit, so
+    that they are rejected: PostgreSQL or a lake may take them for another date.
+    """
+    number = text.try_cast("bigint")
+    if unit == _DAYS:
+        known = sf.date_from_unix_date(number.try_cast("int")).cast("string")
+    else:
+        seconds = (number.cast("decimal(20, 0)") / _PER_SECOND[unit]).try_cast("decimal(18, 6)")
+        begin = sf.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
+        moment = begin + sf.make_dt_interval(secs=seconds)
+        known = sf.concat(moment.cast("string"), sf.lit("Z"))
+    low, high = _FIRST_DAY * _PER_DAY[unit], (_LAST_DAY + 1) * _PER_DAY[unit] - 1
+    is_known = number.between(max(low, -_LARGEST), min(high, _LARGEST))
+    return sf.when(is_known, known).when(number.isNotNull(), sf.concat_ws(" ", text, sf.lit(unit))).otherwise(text)
 
 
 def _find_header(name: str) -> Column:

@@ -138,6 +138,8 @@ def _build_lines(plan: LandPlan) -> Iterator[Line]:
     )
     for statement in plan.statements:
         yield line(Span("  + ", Style.GOOD), statement)
+    for note in plan.declared.notes:
+        yield line(Span("  ! ", Style.WARN), note)
     for one in plan.partitions:
         begin = f"starts at {plan.declared.start}" if one.landed is None else f"at offset {render_number(one.landed)}"
         lost = f", {render_count(one.lost, 'offset')} lost" if one.lost else ""

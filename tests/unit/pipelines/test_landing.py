@@ -91,6 +91,23 @@ def test_names_that_can_not_be_are_refused(name):
         LandColumn(name, "int")
 
 
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (("at", "timestamp", "", "", "weeks"), "invalid value 'weeks' for epoch"),
+        (("at", "bigint", "", "", "millis"), "can't have epoch"),
+        (("at", "timestamp", "kafka.timestamp", "", "millis"), "can't have epoch"),
+        (("at", "timestamp", "", "to_timestamp(x)", "millis"), "can't have epoch"),
+    ],
+)
+def test_epoch_is_of_a_number_that_becomes_a_time(column, words):
+    with pytest.raises(UsageError, match=words):
+        LandColumn(*column)
+    assert LandColumn("at", "date", epoch="days") == LandColumn.from_dict(
+        LandColumn("at", "date", epoch="days").to_dict()
+    )
+
+
 def test_landing_survives_json():
     whole = replace(
         ORDERS,

@@ -41,6 +41,10 @@ class PostgresTechnology(Technology):
     has_consumers: ClassVar[bool] = True
     dead_letter_table: ClassVar[str] = "seamark_dead_letters"
     has_coordinates: ClassVar[bool] = False
+    widen_hint: ClassVar[str] = (
+        "run ALTER TABLE {table} ALTER COLUMN {column} TYPE {type}, and add {column}: {type} beside source in columns "
+        "(columns: {{source: {{}}, {column}: {type}}})"
+    )
     driver: ClassVar[str] = "seamark.pipelines.spark_postgres:TableTarget"
 
     def check_definition(self, definition: Landing) -> None:
@@ -72,6 +76,12 @@ class PostgresTechnology(Technology):
     def open_access(self, settings: DatabaseSettings) -> str:
         """Return the DSN, not to be shown."""
         return settings.dsn.reveal()
+
+    def read_columns(self, settings: DatabaseSettings, table: str) -> Mapping[str, str]:
+        """Read the types of a table from the catalog."""
+        with _naming_driver():
+            from seamark.tables.postgres.connection import read_column_types  # noqa: PLC0415
+        return read_column_types(settings.dsn.reveal(), settings.name, table=table)
 
 
 class PostgresStore:
