@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from seamark.core.readings import fan_out
 from seamark.core.refs import Port
-from seamark.errors import RefusedError, SeamarkError
+from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
 from seamark.pipelines.actions import read_body
 from seamark.pipelines.declared import DesiredColumn, DesiredLanding, SchemaPolicy, find_source_settings
+from seamark.tables.model import ArrayShape, StructShape, TypeShape, format_type, is_nested, parse_type
 from seamark.tables.registry import open_registry
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ class SourceReader:
             samples = self._read_samples(desired)
             if not samples:
                 return None
-            columns = build_schema_columns(desired, samples)
+            technology = open_registry().find_place(desired.target.place)
+            columns = build_schema_columns(desired, samples, has_structs=technology.has_structs)
         declared = {column.name for column in desired.columns}
         return tuple(column for column in columns if column.name not in declared)
 
@@ -125,7 +127,8 @@ class SourceReader:
         kafka = self._kafka()
         reading = kafka.read_topics([desired.topic])
         for error in reading.failures.values():
-            error.hint = f"check from.topic at {desired.place}: columns: source needs a topic with records"
+            if isinstance(error, NotFoundError):
+                error.hint = f"check from.topic at {desired.place}: columns: source needs a topic with records"
             raise error
         spots = [(desired.topic, one.id) for one in reading.items[0].partitions]
         bounds = kafka.read_bounds(spots).require_complete(what=f"the topic {desired.topic}")
@@ -176,32 +179,58 @@ def _is_debezium(desired: DesiredLanding) -> bool:
     return desired.format == "debezium"
 
 
-def build_schema_columns(desired: DesiredLanding, samples: Sequence[SchemaSample]) -> tuple[DesiredColumn, ...]:
+def build_schema_columns(
+    desired: DesiredLanding, samples: Sequence[SchemaSample], *, has_structs: bool
+) -> tuple[DesiredColumn, ...]:
     """Build the columns of a Connect schema, that of the newest record.
+
+    Args:
+        desired: The pipeline. Columns that it declares itself are omitted.
+        samples: Records, the newest first.
+        has_structs: Whether the table has structs and arrays; else nested values are stored as JSON.
 
     Raises:
         RefusedError: Decimals are in base64, or no record shows how they are written.
     """
     declared = {column.name for column in desired.columns}
     fields = [one for one in samples[0].fields if one["field"] not in declared]
-    if decimals := [str(one["field"]) for one in fields if one.get("name") == _DECIMAL]:
-        _check_decimals(desired, decimals, samples)
-    return tuple(_build_column(one) for one in fields)
+    columns = tuple(_build_column(one, has_structs=has_structs) for one in fields)
+    numbers = {one.name for one in columns if "numeric(" in one.type}
+    _check_decimals(desired, [one for one in fields if one["field"] in numbers], samples)
+    return columns
 
 
-def _check_decimals(desired: DesiredLanding, names: Sequence[str], samples: Iterable[SchemaSample]) -> None:
+def _check_decimals(
+    desired: DesiredLanding, fields: Sequence[Mapping[str, Any]], samples: Iterable[SchemaSample]
+) -> None:
     """Check that decimals are numbers. The converter writes all of them in one way, so that one value tells it."""
-    values = [value for sample in samples for name in names if (value := sample.row.get(name)) is not None]
+    if not fields:
+        return
+    values = [
+        value for sample in samples for one in fields for value in _list_decimals(one, sample.row.get(one["field"]))
+    ]
     if values and not any(_is_base64(value) for value in values):
         return
     problem = "in base64" if values else "in a form that can't be determined: no recent record has a value"
-    first = names[0]
+    names = [str(one["field"]) for one in fields]
     raise RefusedError(
         f"pipeline {desired.name} can't use columns: source: decimals of topic {desired.topic} are {problem}",
-        cause=f"decimal columns: {', '.join(names)}",
+        cause=f"columns with decimals: {', '.join(names)}",
         hint="set value.converter.decimal.format=NUMERIC on the source connector, or declare these columns: "
-        f"columns: {{source: {{}}, {first}: {_TEXT if values else 'numeric(12, 2)'}}}",
+        f"columns: {{source: {{}}, {names[0]}: {_TEXT if values else 'numeric(12, 2)'}}}",
     )
+
+
+def _list_decimals(schema: Mapping[str, Any], value: Any) -> Iterator[Any]:
+    """List the values of decimals, also of those within structs and arrays."""
+    if schema.get("name") == _DECIMAL and value is not None:
+        yield value
+    elif isinstance(value, dict):
+        for one in _list_fields(schema):
+            yield from _list_decimals(one, value.get(one["field"]))
+    elif isinstance(value, list) and isinstance(items := schema.get("items"), dict):
+        for one in value:
+            yield from _list_decimals(items, one)
 
 
 def _is_base64(value: object) -> bool:
@@ -215,15 +244,38 @@ def _is_base64(value: object) -> bool:
     return True
 
 
-def _build_column(schema: Mapping[str, Any]) -> DesiredColumn:
+def _build_column(schema: Mapping[str, Any], *, has_structs: bool) -> DesiredColumn:
     name = str(schema["field"])
-    if schema.get("name") == _DECIMAL:
-        return DesiredColumn(name, _build_decimal(schema.get("parameters")), from_source=True)
     if logical := _LOGICAL.get(str(schema.get("name"))):
         kind, epoch = logical
         return DesiredColumn(name, kind, epoch=epoch, from_source=True)
-    kind = str(schema.get("type"))
-    return DesiredColumn(name, _JSON if kind in _NESTED else _SIMPLE.get(kind, _TEXT), from_source=True)
+    if schema.get("type") in _NESTED:
+        nested = format_type(_build_inner(schema)) if has_structs else ""
+        # A name that a type can't have makes it malformed.
+        return DesiredColumn(name, nested if is_nested(nested) and _is_valid(nested) else _JSON, from_source=True)
+    return DesiredColumn(name, _build_word(schema), from_source=True)
+
+
+def _build_word(schema: Mapping[str, Any]) -> str:
+    if schema.get("name") == _DECIMAL:
+        return _build_decimal(schema.get("parameters"))
+    return _SIMPLE.get(str(schema.get("type")), _TEXT)
+
+
+def _build_inner(schema: Mapping[str, Any]) -> TypeShape:
+    """Build the type of a value in a struct or an array. Times stay numbers, and maps are text with JSON."""
+    if schema.get("type") == "struct" and (fields := tuple(_list_fields(schema))):
+        return StructShape(tuple((str(one["field"]), _build_inner(one)) for one in fields))
+    if schema.get("type") == "array" and isinstance(items := schema.get("items"), dict):
+        return ArrayShape(_build_inner(items))
+    return _build_word(schema)
+
+
+def _is_valid(kind: str) -> bool:
+    try:
+        return format_type(parse_type(kind)) == kind
+    except UsageError:
+        return False
 
 
 def _build_decimal(parameters: object) -> str:
@@ -367,19 +419,26 @@ def merge_columns(
     """
     now, known = {one.name: one for one in found}, {one.name: one for one in pinned}
     added = [one for one in found if one.name not in known]
-    if pinned and added and desired.schema == SchemaPolicy.STRICT:
+    changed = [(one, now[one.name]) for one in pinned if one.name in now and now[one.name].type != one.type]
+    inner = {one.name: find_new_fields(parse_type(one.type), parse_type(other.type)) for one, other in changed}
+    if retyped := [(one, other) for one, other in changed if inner[one.name] is None]:
+        raise _build_retyped(desired, retyped)
+    new_fields = [f"{name}.{path}" for name, paths in inner.items() for path in paths or ()]
+    if pinned and (added or new_fields) and desired.schema == SchemaPolicy.STRICT:
         raise RefusedError(
             f"pipeline {desired.name}: {desired.column_source} has new columns, and schema is strict; no changes were "
             "made",
-            cause=", ".join(f"{one.name} {one.type}" for one in added),
-            hint=f"set schema: add at {desired.place} to add them to table {desired.table}, and create a new plan",
+            cause=", ".join([*(f"{one.name} {one.type}" for one in added), *new_fields]),
+            hint=f"set schema: add at {desired.place} to accept them, and create a new plan",
         )
-    changed = [(one, now[one.name]) for one in pinned if one.name in now and now[one.name].type != one.type]
-    if changed:
-        raise _build_retyped(desired, changed)
     gone = [name for name in known if name not in now]
     notes = [f"{desired.column_source} no longer has {', '.join(gone)}; new rows have null there"] if gone else []
-    return _pin(desired, [*(now.get(name, one) for name, one in known.items()), *added], notes)
+    if new_fields:
+        notes.append(
+            f"new fields of structs are not written, because the table doesn't have them: {', '.join(new_fields)}"
+        )
+    kept = {name: one for name, one in known.items() if name in inner or name not in now}
+    return _pin(desired, [*(kept.get(name) or now[name] for name in known), *added], notes)
 
 
 def _pin(desired: DesiredLanding, columns: Iterable[DesiredColumn], notes: Iterable[str]) -> DesiredLanding:
@@ -400,6 +459,24 @@ def _build_retyped(desired: DesiredLanding, changed: Sequence[tuple[DesiredColum
         cause=", ".join(f"{one.name}: {one.type} → {other.type}" for one, other in changed),
         hint=hint,
     )
+
+
+def find_new_fields(before: TypeShape, after: TypeShape) -> list[str] | None:
+    """Find the fields of structs that are new in a type; None if the types differ in another way.
+
+    Fields that are gone don't count: their values are null.
+    """
+    if isinstance(before, ArrayShape) and isinstance(after, ArrayShape):
+        return find_new_fields(before.item, after.item)
+    if not (isinstance(before, StructShape) and isinstance(after, StructShape)):
+        return [] if before == after else None
+    known, found = dict(before.fields), []
+    for name, kind in after.fields:
+        below = find_new_fields(known[name], kind) if name in known else [""]
+        if below is None:
+            return None
+        found += [f"{name}.{path}".rstrip(".") for path in below]
+    return found
 
 
 def is_widened(before: str, after: str) -> bool:

@@ -7,7 +7,7 @@ JSON, and PostgreSQL makes of it what the column's type says.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, cast
 
@@ -16,10 +16,12 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import (
+    ArrayType,
     BooleanType,
     DataType,
     DecimalType,
     DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     ShortType,
@@ -32,7 +34,17 @@ from seamark.kafka_sink.hashing import build_placer
 from seamark.kafka_sink.routing import Routing
 from seamark.pipelines.binding import Binding, build_misplaced
 from seamark.tables.definition import Format, LandColumn, Landing, Mode, RecordPart
-from seamark.tables.model import DELETED, KAFKA_TIMESTAMP, OFFSET, RECORD_MILLIS
+from seamark.tables.model import (
+    DELETED,
+    KAFKA_TIMESTAMP,
+    OFFSET,
+    RECORD_MILLIS,
+    ArrayShape,
+    StructShape,
+    TypeShape,
+    is_nested,
+    parse_type,
+)
 
 PARTITION, TIMESTAMP = "seamark_partition", "seamark_timestamp"
 REASON, KEY, VALUE = "seamark_reason", "seamark_key", "seamark_value"
@@ -62,6 +74,16 @@ _TYPES: dict[str, DataType] = {
     "bool": BooleanType(),
     "double precision": DoubleType(),
     "float8": DoubleType(),
+}
+# Within a nested value nothing is turned later: Spark must read each word as its own type.
+_INNER_TYPES: dict[str, DataType] = {
+    **_TYPES,
+    "short": ShortType(),
+    "long": LongType(),
+    "real": FloatType(),
+    "float4": FloatType(),
+    "float": FloatType(),
+    "double": DoubleType(),
 }
 
 
@@ -196,8 +218,10 @@ def _list_garbled(landing: Landing) -> list[tuple[Column, str]]:
         is_bad = ~sf.is_valid_utf8(whole.cast("string"))
         columns = [column for column in landing.source_columns if column.place is place]
         # To look through whole records is dear. In what it reads of JSON Spark puts U+FFFD for what is none.
-        texts = [one for one in columns if one.path and isinstance(_find_type(one.type), StringType)]
-        marks = [_build_column(one, landing).contains(_REPLACEMENT) for one in texts]
+        texts = [
+            one for one in columns if one.path and (is_nested(one.type) or isinstance(_find_type(one.type), StringType))
+        ]
+        marks = [_build_column(one, landing).cast("string").contains(_REPLACEMENT) for one in texts]
         if any(not column.path for column in columns):
             found.append((is_bad, f"the {place} is not valid UTF-8"))
         elif marks:
@@ -218,11 +242,19 @@ def _build_schema(columns: Sequence[LandColumn]) -> StructType:
 
 def _find_type(name: str) -> DataType:
     """What Spark reads a column as. Of a number that becomes a text Spark keeps no more digits than a double has."""
-    if found := _DECIMAL.fullmatch(name):
+    return _build_type(parse_type(name), _TYPES)
+
+
+def _build_type(kind: TypeShape, words: Mapping[str, DataType]) -> DataType:
+    if isinstance(kind, ArrayShape):
+        return ArrayType(_build_type(kind.item, _INNER_TYPES))
+    if isinstance(kind, StructShape):
+        return StructType([StructField(name, _build_type(one, _INNER_TYPES)) for name, one in kind.fields])
+    if found := _DECIMAL.fullmatch(kind):
         digits, scale = int(found[1] or _MOST_DIGITS), int(found[2] or (_SCALE if found[1] is None else 0))
         if scale <= digits <= _MOST_DIGITS:
             return DecimalType(digits, scale)
-    return _TYPES.get(name, StringType())
+    return words.get(kind, StringType())
 
 
 def _build_tree(leaves: Sequence[tuple[tuple[str, ...], DataType]]) -> StructType:

@@ -74,7 +74,7 @@ _TABLE_KEYS: Mapping[str, str] = {
     "coordinates": "In a lake: false for a table without the columns _topic, _partition, _offset and _timestamp.",
 }
 COLUMN_KEYS: Mapping[str, str] = {
-    "type": "A type of PostgreSQL, such as numeric(12, 2); in a lake, a type of Delta.",
+    "type": "A type of PostgreSQL, such as numeric(12, 2); in a lake, a type of Delta, also struct<…> and array<…>.",
     "from": "Its source: value.a.b, key, key.id, header.NAME, or kafka.offset, partition, timestamp, topic.",
     "sql": "In a lake: an SQL expression over the columns that come from the record, instead of from.",
     "epoch": "The unit of a number since 1970 that becomes a timestamp or a date: days, millis, micros or nanos.",

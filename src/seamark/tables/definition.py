@@ -13,7 +13,15 @@ from seamark.core import strict_json as strict
 from seamark.core.refs import build_pipeline_owner, find_mirror
 from seamark.errors import UsageError
 from seamark.tables.expressions import parse_expression
-from seamark.tables.model import DEFAULT_TOMBSTONE_SECONDS, KAFKA_OFFSET, OrderTerm, build_terms
+from seamark.tables.model import (
+    DEFAULT_TOMBSTONE_SECONDS,
+    KAFKA_OFFSET,
+    OrderTerm,
+    build_terms,
+    format_type,
+    is_nested,
+    parse_type,
+)
 from seamark.tables.registry import DEFAULT_KIND, find_technology
 
 DEFAULT_MAX = "10%"
@@ -131,15 +139,16 @@ class LandColumn:
             raise UsageError(
                 f"invalid column name {self.name}", hint="use another name: the prefix seamark_ is reserved"
             )
-        if not _TYPE.fullmatch(self.type):
-            raise UsageError(
-                f"invalid type {self.type!r} of column {self.name}", hint="use a type such as numeric(12, 2)"
-            )
-        object.__setattr__(self, "type", _spell(self.type))
+        object.__setattr__(self, "type", format_type(parse_type(self.type), self._spell_word))
         if self.place is RecordPart.KAFKA and (len(self.path) != 1 or self.path[0] not in KAFKA_FIELDS):
             raise UsageError(
                 f"invalid source {self.source} of column {self.name}",
                 hint=f"use kafka. with one of {', '.join(KAFKA_FIELDS)}",
+            )
+        if is_nested(self.type) and (self.place in {RecordPart.KAFKA, RecordPart.HEADER} or not self.path):
+            raise UsageError(
+                f"invalid source {self.source} of column {self.name}: a struct or an array is a field of JSON",
+                hint="use value.… or key.…",
             )
         if self.sql and self.source:
             raise UsageError(
@@ -153,6 +162,12 @@ class LandColumn:
             raise UsageError(
                 f"invalid source {self.source!r} of column {self.name}", hint="use a path such as value.a.b"
             )
+
+    def _spell_word(self, word: str) -> str:
+        """Return a type, or one within a nested type, in its one spelling."""
+        if not _TYPE.fullmatch(word):
+            raise UsageError(f"invalid type {word!r} of column {self.name}", hint="use a type such as numeric(12, 2)")
+        return _spell(word)
 
     def _check_epoch(self) -> None:
         if self.epoch not in EPOCH_UNITS:

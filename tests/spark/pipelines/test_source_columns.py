@@ -17,7 +17,7 @@ from seamark.spark.settings import SparkOptions
 from seamark.tables.definition import DeadLetters, LandColumn
 from tests.spark.lake_stage import build_lake, open_lake_stage
 from tests.spark.land_fleet import open_land_fleet
-from tests.spark.land_stage import open_land_stage
+from tests.spark.land_stage import encode, open_land_stage
 
 CONNECT = "org.apache.kafka.connect.data."
 AT, DAY = datetime(2026, 11, 16, 23, 30, 0, 123_000, tzinfo=UTC), date(2026, 11, 16)
@@ -48,7 +48,7 @@ class SourcedFleet:
     def produce(self, *values):
         producer = Producer({"bootstrap.servers": self.kafka.servers})
         for number, value in enumerate(values):
-            producer.produce(self.topic, value=None if value is None else json.dumps(value), partition=number % 2)
+            producer.produce(self.topic, value=encode(value), partition=number % 2)
         assert producer.flush(60) == 0
 
     def plan(self, to, columns="source", **more):
@@ -173,3 +173,61 @@ def test_numbers_since_1970_are_dates_and_times_of_utc(spark, stack, kafka, unit
         rows = stage.table().to_pyarrow_table().to_pylist()
         found = {row["id"]: row["at"] for row in rows if row["id"] is not None}
         assert found == wanted
+
+
+NESTED = [
+    FIELDS[0],
+    {
+        "field": "address",
+        "type": "struct",
+        "fields": [
+            {"field": "street", "type": "string"},
+            {"field": "floors", "type": "array", "items": {"type": "int16"}},
+            {"field": "rate", "type": "float"},
+        ],
+    },
+    {"field": "items", "type": "array", "items": {"type": "struct", "fields": [FIELDS[0], FIELDS[2]]}},
+    {"field": "tags", "type": "map", "keys": {"type": "string"}, "values": {"type": "int32"}},
+]
+
+
+def test_nested_values_are_structs_and_arrays_of_a_lake(spark, sourced):
+    address = {"street": "s", "floors": [1, None], "rate": 0.5}
+    whole = {"address": address, "items": [{"id": 1, "price": 1.25}, {"id": 2}], "tags": {"a": 1}}
+    sourced.produce(build_value(NESTED, id=1, **whole), build_value(NESTED, id=2))
+    planned = sourced.plan({"lake": "lake"}, on_error={"dead_letter": {}})
+    assert sourced.fleet.apply(planned).is_done
+    (statement,) = sourced.run(spark)
+    assert "address struct, items array, tags string" in statement
+    # The table that a second run finds is the one that the first has created.
+    sourced.produce(
+        build_value(NESTED, id=3, address={"street": None, "more": 1}),
+        build_value(NESTED, id=4, address={"floors": ["x"]}),
+        build_value(NESTED, id=5, items=7),
+        json.dumps(build_value(NESTED, id=6, address={"street": "?"})).encode().replace(b"?", b"\xff"),
+    )
+    assert sourced.run(spark) == ()
+    rows = {row["id"]: row for row in sourced.read_lake() if row["id"] is not None}
+    assert sorted(rows) == [1, 2, 3]
+    assert rows[1]["address"] == address
+    assert rows[1]["items"] == [{"id": 1, "price": Decimal("1.25")}, {"id": 2, "price": None}]
+    assert json.loads(rows[1]["tags"]) == {"a": 1}
+    assert (rows[2]["address"], rows[2]["items"]) == (None, None)
+    assert rows[3]["address"] == {"street": None, "floors": None, "rate": None}
+    assert sum(row["seamark_dead_letter"] is not None for row in sourced.read_lake()) == 3
+    (declared,) = sourced.fleet.pipelines.declared(names=[sourced.name])
+    declared.open_table().compact_files()
+    assert len(sourced.read_lake()) == 6
+
+
+def test_spark_reads_structs_and_arrays(spark, stack, kafka):
+    kinds = {"address": "struct<street:text,rate:real,sum:decimal(9, 2)>", "items": "array<struct<id:long>>"}
+    columns = (LandColumn("id", "int"), *(LandColumn(name, kind) for name, kind in kinds.items()))
+    with open_lake_stage(stack, kafka, partitions=1) as stage:
+        address = {"street": "s", "rate": 0.5, "sum": 1.25}
+        stage.produce([{"id": number, "address": address, "items": [{"id": number}]} for number in range(9)])
+        stage.run(spark, stage.build((*columns, LandColumn("count", "int", sql="size(items)"))))
+        frame = spark.newSession().read.format("delta").load(stage.lake.below("raw/events").table_url)
+        assert dict(frame.dtypes)["address"] == "struct<street:string,rate:float,sum:decimal(9,2)>"
+        found = frame.where("items[0].id = 3").select("address.street", "address.sum", "count").collect()
+        assert [tuple(row) for row in found] == [("s", Decimal("1.25"), 1)]

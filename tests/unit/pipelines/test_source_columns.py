@@ -24,12 +24,14 @@ from seamark.pipelines.service import Pipelines
 from seamark.pipelines.source_columns import (
     SourceReader,
     build_table_columns,
+    find_new_fields,
     is_widened,
     merge_columns,
     parse_sample,
     resolve_columns,
 )
 from seamark.specs.model import Spec
+from seamark.tables.model import parse_type
 from seamark.tables.postgres.technology import PostgresTechnology
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.fleet.living import LivingConnect, open_living_fleet
@@ -143,6 +145,66 @@ def test_each_type_of_connect_has_a_column():
     )
 
 
+def struct(name, *fields):
+    return {"field": name, "type": "struct", "fields": list(fields)}
+
+
+def array(name, items):
+    return {"field": name, "type": "array", "items": items}
+
+
+LAKE = replace(SOURCED, target=TargetRef("lake", "lake"))
+
+
+def test_nested_values_are_structs_and_arrays_in_a_lake():
+    fields = [
+        struct("address", field("street", "string"), array("floors", {"type": "int16"}), struct("empty")),
+        array("items", struct("", field("price", "bytes", CONNECT + "Decimal", scale="2"), field("rate", "float"))),
+        array("times", field("", "int64", CONNECT + "Timestamp")),
+        struct("odd", field("first name", "string")),
+        {"field": "tags", "type": "map", "keys": {"type": "string"}, "values": {"type": "int32"}},
+    ]
+    assert read(LAKE, build_value(fields, {"items": [{"price": 1.5}]})) == (
+        pin("address", "struct<street:text,floors:array<smallint>,empty:text>"),
+        pin("items", "array<struct<price:numeric(38, 2),rate:real>>"),
+        pin("times", "array<bigint>"),
+        # A field that a type can't name.
+        pin("odd", "jsonb"),
+        pin("tags", "jsonb"),
+    )
+    with pytest.raises(RefusedError, match="in base64") as error:
+        read(LAKE, build_value(fields, {"items": [{"price": "AAE="}]}))
+    assert error.value.cause == "columns with decimals: items"
+    # As JSON they are stored as they are.
+    assert read(SOURCED, build_value(fields, {"items": [{"price": "AAE="}]}))[1] == pin("items", "jsonb")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ("struct<a:int>", "struct<a:int,b:text>", ["b"]),
+        ("array<struct<a:struct<b:int>>>", "array<struct<a:struct<c:int,b:int>>>", ["a.c"]),
+        ("struct<a:int,b:text>", "struct<a:int>", []),
+        ("struct<a:int>", "struct<a:bigint>", None),
+        ("struct<a:int>", "array<int>", None),
+        ("array<int>", "array<text>", None),
+    ],
+)
+def test_new_fields_of_structs_are_told_and_not_written(before, after, found):
+    assert find_new_fields(parse_type(before), parse_type(after)) == found
+    pinned, now = (pin("x", before),), (pin("x", after),)
+    if found is None:
+        with pytest.raises(RefusedError, match="has other types"):
+            merge_columns(LAKE, pinned, now)
+        return
+    merged = merge_columns(LAKE, pinned, now)
+    assert merged.columns == pinned
+    assert [f"x.{path}" in merged.notes[0] for path in found] == [True] * len(found)
+    if found:
+        with pytest.raises(RefusedError, match="schema is strict"):
+            merge_columns(replace(LAKE, schema="strict"), pinned, now)
+
+
 PRICE = [field("id", "int64"), field("price", "bytes", CONNECT + "Decimal", scale="2")]
 
 
@@ -156,7 +218,7 @@ def test_decimal_in_base64_is_refused_with_the_setting_of_the_connector(value, w
     values = [build_value(PRICE, {"id": 1, "price": value})]
     with pytest.raises(RefusedError, match=words) as error:
         read(SOURCED, *values)
-    assert "decimal columns: price" in error.value.cause
+    assert "columns with decimals: price" in error.value.cause
     assert "value.converter.decimal.format=NUMERIC" in error.value.hint
     # A column that the file declares is not read from the source.
     declared = replace(SOURCED, columns=(DesiredColumn("price", "text"),))

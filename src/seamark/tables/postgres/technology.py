@@ -16,7 +16,7 @@ from seamark.context.layer import Origin, OriginKind
 from seamark.context.reference import SecretReferences
 from seamark.core.refs import build_pipeline_owner
 from seamark.errors import ConfigurationError, RefusedError, UsageError, format_install_hint
-from seamark.tables.model import ORDER_COLUMN, LedgerEntry
+from seamark.tables.model import ORDER_COLUMN, LedgerEntry, is_nested
 from seamark.tables.registry import DEFAULT_KIND, Technology
 
 if TYPE_CHECKING:
@@ -55,6 +55,11 @@ class PostgresTechnology(Technology):
             raise UsageError(
                 "where and sql are supported only in a lake",
                 hint="use a view or a generated column in PostgreSQL",
+            )
+
+        if nested := [column.name for column in definition.columns if is_nested(column.type)]:
+            raise UsageError(
+                f"invalid type of column {nested[0]}: structs and arrays are supported only in a lake", hint="use jsonb"
             )
 
     def build_example(self, name: str) -> str:
