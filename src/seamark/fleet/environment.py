@@ -30,6 +30,7 @@ from seamark.kip199.steps import OFFSET_FILE
 from seamark.offsets.port import LEFT_OFFSETS, OFFSETS, PLANNING, SNAPSHOTS, Planning
 from seamark.offsets.stores.ledger import route_ledgers
 from seamark.pipelines.actions import REGISTERED
+from seamark.pipelines.source_columns import SOURCE_COLUMNS, SourceReader
 from seamark.topics.actions import TOPIC_GUARD
 
 if TYPE_CHECKING:
@@ -340,6 +341,7 @@ def build_plan_ports(
         PLUGIN_TYPES: lambda cluster, plugin: find_type(clusters.client(cluster).read_plugins(), plugin),
         COPY_PREVIEW: lambda: open_copies().open_preview(),
         CONNECTOR_SETTING: lambda: ConnectorSetting(context, clusters, world, open_plans().leftovers),
+        SOURCE_COLUMNS: SourceReader(context, kafka=world.kafka).read,
         TOPIC_GUARD: FleetTopicGuard(context, clusters=clusters, kafka=world.kafka),
     }
 

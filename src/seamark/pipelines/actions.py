@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
@@ -18,10 +18,11 @@ from seamark.core.files import FileLocation
 from seamark.core.refs import Port, build_pipeline_owner
 from seamark.core.strict_json import VERSION_FIELD, StoredFormat, check_format
 from seamark.errors import JournalError
-from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters, DesiredLanding, TargetRef
+from seamark.pipelines.declared import ColumnSource, DesiredColumn, DesiredDeadLetters, DesiredLanding, TargetRef
 from seamark.policy.permissions import Permission
 from seamark.tables.registry import open_registry
 
+_COLUMNS = "columns"
 REGISTERED: Port[Callable[[], Mapping[str, Any]]] = Port("registered")
 """Reads the pipelines that are registered in the journal, by name."""
 
@@ -61,9 +62,8 @@ class RegisterPipeline(StandaloneStep):
             return Effect(ChangeKind.DELETE, self.subject, "unregister; its table and its offsets are kept")
         words = f"register: {after.get('topic')} → {after.get('table')}"
         if not before:
-            return Effect(ChangeKind.CREATE, self.subject, words)
-        changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
-        fields = tuple(FieldChange(key, _spell(before.get(key)), _spell(after.get(key))) for key in changed)
+            return Effect(ChangeKind.CREATE, self.subject, words, consequences=tuple(_list_pinned(after)))
+        fields = tuple(_list_changes(before, after))
         return Effect(ChangeKind.CHANGE, self.subject, f"{words}; a running application uses it within 30 s", fields)
 
     def intend(self, world: Environment) -> Intent:
@@ -79,6 +79,57 @@ class RegisterPipeline(StandaloneStep):
         return None if intent.before == intent.after else RegisterPipeline(self.name, intent.before)
 
 
+def _list_pinned(body: Mapping[str, Any]) -> Iterator[str]:
+    """List the columns that were read from the source: the file doesn't have them."""
+    columns = _find_columns(body) or {}
+    if pinned := [f"{name} {one['type']}" for name, one in columns.items() if one.get("from_source")]:
+        yield f"columns of the source: {', '.join(pinned)}"
+
+
+def _list_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[FieldChange]:
+    """List what changes, key by key, and of columns each one by its name."""
+    for key in sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key)):
+        was, will = (_find_columns(body) if key == _COLUMNS else None for body in (before, after))
+        if was is None or will is None:
+            yield FieldChange(key, _spell(before.get(key)), _spell(after.get(key)))
+        else:
+            yield from _list_column_changes(was, will)
+
+
+def _list_column_changes(was: Mapping[str, Any], will: Mapping[str, Any]) -> Iterator[FieldChange]:
+    changed = [name for name in dict.fromkeys([*was, *will]) if was.get(name) != will.get(name)]
+    if not changed:
+        # Only their sequence is another one.
+        yield FieldChange(_COLUMNS, ", ".join(was), ", ".join(will))
+    for name in changed:
+        old, new = (_spell_column(columns.get(name)) for columns in (was, will))
+        if old == new:
+            # An edited plan may differ in what no words are for.
+            old, new = (_spell(columns.get(name)) for columns in (was, will))
+        yield FieldChange(f"{_COLUMNS}.{name}", old, new)
+
+
+def _find_columns(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]] | None:
+    """Find the columns by name; None if a plan was edited so that they are none, and must be shown as they are."""
+    given = body.get(_COLUMNS)
+    if not isinstance(given, list):
+        return None
+    found: dict[str, Mapping[str, Any]] = {
+        one["name"]: one
+        for one in given
+        if isinstance(one, dict) and all(isinstance(one.get(key), str) for key in ("name", "type"))
+    }
+    return found if len(found) == len(given) else None
+
+
+def _spell_column(column: Mapping[str, Any] | None) -> str | None:
+    if column is None:
+        return None
+    details = {key: value for key, value in column.items() if value and key not in {"name", "type", "from_source"}}
+    more = "".join(f", {'from' if key == 'source' else key} {value}" for key, value in details.items())
+    return f"{column['type']}{more}{' (from the source)' if column.get('from_source') else ''}"
+
+
 def _spell(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -86,6 +137,7 @@ def _spell(value: Any) -> str | None:
 FORMAT = StoredFormat("registered pipeline", 5)
 # The format has a field for each of these keys of `to:`, also where another one is used.
 _PLACES = ("database", "lake")
+_OF_THE_PLAN = ("place", "is_resolved", "notes")
 
 
 def read_registered(journal: Callable[[], JournalPort]) -> dict[str, Any]:
@@ -115,7 +167,7 @@ def build_body(landing: DesiredLanding) -> dict[str, Any]:
     for key, value in json.loads(json.dumps(asdict(landing))).items():
         if key == "target":
             body |= dict.fromkeys(_PLACES, "") | {value["place"]: value["name"]}
-        elif key != "place":
+        elif key not in _OF_THE_PLAN:
             body[key] = value
     return body
 
@@ -131,7 +183,15 @@ def read_body(name: str, body: Mapping[str, Any]) -> DesiredLanding:
         place = FileLocation(_describe(name))
         names = {key: tuple(body[key]) for key in ("key", "order")}
         letters = None if body["dead_letters"] is None else DesiredDeadLetters(**body["dead_letters"])
-        more = {"place": place, "columns": columns, "dead_letters": letters, "target": target}
+        source = None if body["column_source"] is None else ColumnSource(**body["column_source"])
+        more = {
+            "place": place,
+            "columns": columns,
+            "dead_letters": letters,
+            "target": target,
+            "column_source": source,
+            "is_resolved": True,
+        }
         return DesiredLanding(**{**fields, **names, **more})
     except (TypeError, KeyError) as error:
         raise JournalError(

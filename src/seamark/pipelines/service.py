@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from seamark.changes.permissions import build_access, check_permission
 from seamark.core.readings import fan_out
-from seamark.errors import NotFoundError, SeamarkError
+from seamark.errors import FormatVersionError, NotFoundError, SeamarkError
 from seamark.pipelines.actions import read_body
 from seamark.pipelines.binding import check_bindable
 from seamark.pipelines.declared import PipelineSpec, choose_declared
+from seamark.pipelines.source_columns import ReadSource, SourceReader, resolve_columns
 from seamark.pipelines.status import LandPlan, build_standings
 from seamark.policy.permissions import Permission
 from seamark.report.listing import Column, Listing, View
@@ -72,11 +73,13 @@ class Pipelines:
         kafka: Callable[[], BrokersPort],
         load: Callable[[Sequence[Path], bool], Iterable[DesiredLanding]],
         read_registered: Callable[[], Mapping[str, Any]] = dict,
+        read_source: ReadSource | None = None,
     ) -> None:
         self._context = context
         self._kafka = kafka
         self._read_registered = read_registered
         self._load = load
+        self._read_source = read_source or SourceReader(context, kafka=kafka).read
 
     def declared(
         self, paths: Sequence[Path] = (), *, names: Sequence[str] = (), allow_python: bool = False
@@ -89,6 +92,7 @@ class Pipelines:
                 names=names,
                 missing="the spec files don't define pipeline",
                 hint="check -f, and the section pipelines: of these files",
+                resolve=self._resolve,
             )
         return choose_declared(
             self._context,
@@ -97,6 +101,20 @@ class Pipelines:
             missing="the journal has no pipeline",
             hint="apply the spec files that define it, or pass them with -f PATH",
         )
+
+    def _resolve(self, chosen: Sequence[DesiredLanding]) -> Sequence[DesiredLanding]:
+        """Read the columns that come from sources; those that are registered stay pinned."""
+        if not any(one.is_unresolved for one in chosen):
+            return chosen
+        try:
+            registered = self._read_registered()
+        except FormatVersionError:
+            raise
+        except SeamarkError as error:
+            note = f"not compared with the registered columns: {error.message}"
+            found = resolve_columns(chosen, {}, read=self._read_source)
+            return [replace(one, notes=(*one.notes, note)) if one.column_source else one for one in found]
+        return resolve_columns(chosen, registered, read=self._read_source)
 
     def plan(self, declared: PipelineSpec) -> LandPlan:
         """What a run would do, and how far the landing is. Nothing is changed."""

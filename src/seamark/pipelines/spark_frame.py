@@ -7,7 +7,7 @@ JSON, and PostgreSQL makes of it what the column's type says.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, cast
 
@@ -16,10 +16,12 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import (
+    ArrayType,
     BooleanType,
     DataType,
     DecimalType,
     DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     ShortType,
@@ -32,7 +34,17 @@ from seamark.kafka_sink.hashing import build_placer
 from seamark.kafka_sink.routing import Routing
 from seamark.pipelines.binding import Binding, build_misplaced
 from seamark.tables.definition import Format, LandColumn, Landing, Mode, RecordPart
-from seamark.tables.model import DELETED, KAFKA_TIMESTAMP, OFFSET, RECORD_MILLIS
+from seamark.tables.model import (
+    DELETED,
+    KAFKA_TIMESTAMP,
+    OFFSET,
+    RECORD_MILLIS,
+    ArrayShape,
+    StructShape,
+    TypeShape,
+    is_nested,
+    parse_type,
+)
 
 PARTITION, TIMESTAMP = "seamark_partition", "seamark_timestamp"
 REASON, KEY, VALUE = "seamark_reason", "seamark_key", "seamark_value"
@@ -44,6 +56,12 @@ _DECIMAL = re.compile(r"numeric(?:\((\d+)(?:, (\d+))?\))?")
 _REPLACEMENT = "\ufffd"
 _JSON_SPACE = " \t\n\r"
 _MOST_DIGITS, _SCALE = 38, 18
+_DAYS = "days"
+_PER_SECOND = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
+_PER_DAY = {_DAYS: 1} | {unit: 86_400 * count for unit, count in _PER_SECOND.items()}
+# 0001-01-01 and 9999-12-31.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+_LARGEST = 2**63 - 1
 _TYPES: dict[str, DataType] = {
     "smallint": ShortType(),
     "int2": ShortType(),
@@ -56,6 +74,16 @@ _TYPES: dict[str, DataType] = {
     "bool": BooleanType(),
     "double precision": DoubleType(),
     "float8": DoubleType(),
+}
+# Within a nested value nothing is turned later: Spark must read each word as its own type.
+_INNER_TYPES: dict[str, DataType] = {
+    **_TYPES,
+    "short": ShortType(),
+    "long": LongType(),
+    "real": FloatType(),
+    "float4": FloatType(),
+    "float": FloatType(),
+    "double": DoubleType(),
 }
 
 
@@ -190,8 +218,10 @@ def _list_garbled(landing: Landing) -> list[tuple[Column, str]]:
         is_bad = ~sf.is_valid_utf8(whole.cast("string"))
         columns = [column for column in landing.source_columns if column.place is place]
         # To look through whole records is dear. In what it reads of JSON Spark puts U+FFFD for what is none.
-        texts = [one for one in columns if one.path and isinstance(_find_type(one.type), StringType)]
-        marks = [_build_column(one, landing).contains(_REPLACEMENT) for one in texts]
+        texts = [
+            one for one in columns if one.path and (is_nested(one.type) or isinstance(_find_type(one.type), StringType))
+        ]
+        marks = [_build_column(one, landing).cast("string").contains(_REPLACEMENT) for one in texts]
         if any(not column.path for column in columns):
             found.append((is_bad, f"the {place} is not valid UTF-8"))
         elif marks:
@@ -212,11 +242,19 @@ def _build_schema(columns: Sequence[LandColumn]) -> StructType:
 
 def _find_type(name: str) -> DataType:
     """What Spark reads a column as. Of a number that becomes a text Spark keeps no more digits than a double has."""
-    if found := _DECIMAL.fullmatch(name):
+    return _build_type(parse_type(name), _TYPES)
+
+
+def _build_type(kind: TypeShape, words: Mapping[str, DataType]) -> DataType:
+    if isinstance(kind, ArrayShape):
+        return ArrayType(_build_type(kind.item, _INNER_TYPES))
+    if isinstance(kind, StructShape):
+        return StructType([StructField(name, _build_type(one, _INNER_TYPES)) for name, one in kind.fields])
+    if found := _DECIMAL.fullmatch(kind):
         digits, scale = int(found[1] or _MOST_DIGITS), int(found[2] or (_SCALE if found[1] is None else 0))
         if scale <= digits <= _MOST_DIGITS:
             return DecimalType(digits, scale)
-    return _TYPES.get(name, StringType())
+    return words.get(kind, StringType())
 
 
 def _build_tree(leaves: Sequence[tuple[tuple[str, ...], DataType]]) -> StructType:
@@ -242,6 +280,11 @@ def _row(landing: Landing, name: str) -> Column:
 
 
 def _build_column(column: LandColumn, landing: Landing) -> Column:
+    found = _find_value(column, landing)
+    return _read_epoch(found, column.epoch) if column.epoch else found
+
+
+def _find_value(column: LandColumn, landing: Landing) -> Column:
     if column.place is RecordPart.KAFKA:
         return sf.col(column.path[0])
     if column.place is RecordPart.KEY and not column.path:
@@ -251,6 +294,25 @@ def _build_column(column: LandColumn, landing: Landing) -> Column:
     name = "seamark_json" if column.place is RecordPart.VALUE else "seamark_json_key"
     found = reduce(lambda found, step: found[step], column.path, _row(landing, name))
     return found.cast("string") if _DECIMAL.fullmatch(column.type) else found
+
+
+def _read_epoch(text: Column, unit: str) -> Column:
+    """Turn a number since 1970 into the text of a date or a time in UTC. Other texts are returned unchanged.
+
+    The result doesn't depend on the time zone of the session. Numbers outside the years 1 to 9999 get their unit, so
+    that they are rejected: PostgreSQL or a lake may take them for another date.
+    """
+    number = text.try_cast("bigint")
+    if unit == _DAYS:
+        known = sf.date_from_unix_date(number.try_cast("int")).cast("string")
+    else:
+        seconds = (number.cast("decimal(20, 0)") / _PER_SECOND[unit]).try_cast("decimal(18, 6)")
+        begin = sf.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
+        moment = begin + sf.make_dt_interval(secs=seconds)
+        known = sf.concat(moment.cast("string"), sf.lit("Z"))
+    low, high = _FIRST_DAY * _PER_DAY[unit], (_LAST_DAY + 1) * _PER_DAY[unit] - 1
+    is_known = number.between(max(low, -_LARGEST), min(high, _LARGEST))
+    return sf.when(is_known, known).when(number.isNotNull(), sf.concat_ws(" ", text, sf.lit(unit))).otherwise(text)
 
 
 def _find_header(name: str) -> Column:

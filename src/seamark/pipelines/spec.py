@@ -23,7 +23,17 @@ from seamark.core.refs import build_pipeline_owner, is_pipeline, parse_owner
 from seamark.core.time import parse_duration
 from seamark.errors import FormatVersionError, RefusedError, SeamarkError
 from seamark.pipelines.actions import REGISTERED, RegisterPipeline, build_body
-from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters, DesiredLanding, TargetRef, check_landings
+from seamark.pipelines.declared import (
+    ColumnSource,
+    DesiredColumn,
+    DesiredDeadLetters,
+    DesiredLanding,
+    SchemaPolicy,
+    TargetRef,
+    check_landings,
+)
+from seamark.pipelines.source_columns import SOURCE_COLUMNS, resolve_columns
+from seamark.tables.definition import EPOCH_UNITS
 from seamark.tables.registry import open_registry
 
 if TYPE_CHECKING:
@@ -33,7 +43,8 @@ PIPELINE_KEYS: Mapping[str, str] = {
     "kind": "What it does. land writes the records of a topic to a table, exactly once.",
     "from": "The topic and the format of its records.",
     "to": "The database or the lake, and the table.",
-    "columns": "The table's columns: name: TYPE, or name: {type, from} or {type, sql}.",
+    "columns": "The table's columns: name: TYPE, or name: {type, from} or {type, sql}. source: those of the source.",
+    "schema": "With columns of the source: add (default) adds its new columns to the table, strict refuses the plan.",
     "where": "In a lake: an SQL expression over columns. Records for which it isn't true are not written.",
     "on_error": "What to do with a record that can't be written as a row: stop, or {dead_letter: {table, max}}.",
     "every": "Interval between batches, such as 10s. Without it, a run processes the available records and ends.",
@@ -67,9 +78,14 @@ _TABLE_KEYS: Mapping[str, str] = {
     "coordinates": "In a lake: false for a table without the columns _topic, _partition, _offset and _timestamp.",
 }
 COLUMN_KEYS: Mapping[str, str] = {
-    "type": "A type of PostgreSQL, such as numeric(12, 2); in a lake, a type of Delta.",
+    "type": "A type of PostgreSQL, such as numeric(12, 2); in a lake, a type of Delta, also struct<…> and array<…>.",
     "from": "Its source: value.a.b, key, key.id, header.NAME, or kafka.offset, partition, timestamp, topic.",
     "sql": "In a lake: an SQL expression over the columns that come from the record, instead of from.",
+    "epoch": "The unit of a number since 1970 that becomes a timestamp or a date: days, millis, micros or nanos.",
+}
+SOURCE_KEYS: Mapping[str, str] = {
+    "database": "The name of the database in the context. Without it, the Connect schema of the records is used.",
+    "table": "The table behind the source connector, or SCHEMA.TABLE.",
 }
 MAINTAIN_KEYS: Mapping[str, str] = {
     "compact": "How often a running application merges small files; default 1h. never: not at all.",
@@ -79,6 +95,7 @@ LIMIT_KEYS: Mapping[str, str] = {"records": "Maximum number of records per batch
 _KINDS = ("land",)
 _STOP = "stop"
 _NEVER = "never"
+_SOURCE = "source"
 _TRUTHS = {"true": True, "false": False}
 _NUMBER = re.compile(r"[1-9][0-9]{0,11}")
 
@@ -102,7 +119,9 @@ class PipelineKind(SectionKind[DesiredLanding]):
     def build_schema(self) -> dict[str, Any]:
         """Return the schema of a pipeline."""
         text, truth = {"type": "string"}, {"type": "boolean"}
-        column = build_table_schema(COLUMN_KEYS, {"type": text, "from": text, "sql": text}, required=["type"])
+        shapes: dict[str, Any] = {"type": text, "from": text, "sql": text, "epoch": {"enum": list(EPOCH_UNITS)}}
+        column = build_table_schema(COLUMN_KEYS, shapes, required=["type"])
+        source = build_table_schema(SOURCE_KEYS, {"database": text, "table": text})
         return build_table_schema(
             PIPELINE_KEYS,
             {
@@ -133,7 +152,17 @@ class PipelineKind(SectionKind[DesiredLanding]):
                     },
                     required=["table"],
                 ),
-                "columns": {"type": "object", "additionalProperties": {"anyOf": [text, column]}},
+                "columns": {
+                    "anyOf": [
+                        {"enum": [_SOURCE]},
+                        {
+                            "type": "object",
+                            "properties": {_SOURCE: {"anyOf": [text, column, source]}},
+                            "additionalProperties": {"anyOf": [text, column]},
+                        },
+                    ]
+                },
+                "schema": {"enum": [one.value for one in SchemaPolicy]},
                 "where": text,
                 "on_error": {"anyOf": [{"enum": ["stop"]}, _build_on_error_schema()]},
                 "every": text,
@@ -163,9 +192,8 @@ class PipelineKind(SectionKind[DesiredLanding]):
 
     def plan(self, wanted: Sequence[DesiredLanding], request: SectionRequest) -> SectionPlan:
         """Compare each pipeline with what is registered. The journal is not read if the spec never had one."""
-        bodies: dict[str, Any] = {one.name: build_body(one) for one in wanted}
         own = {parse_owner(owner).name for owner in request.ownership.own if is_pipeline(owner)}
-        if not bodies and not own:
+        if not wanted and not own:
             return SectionPlan()
         try:
             registered = request.reads.world.use(REGISTERED)()
@@ -173,6 +201,9 @@ class PipelineKind(SectionKind[DesiredLanding]):
             raise
         except SeamarkError as error:
             return SectionPlan(notes=(f"pipelines were checked, but will not be registered: {error.message}",))
+        if any(one.is_unresolved for one in wanted):
+            wanted = resolve_columns(wanted, registered, read=request.reads.use(SOURCE_COLUMNS))
+        bodies: dict[str, Any] = {one.name: build_body(one) for one in wanted}
         _refuse_foreign(bodies, registered, ownership=request.ownership, adopt=request.adopt)
         steps = [RegisterPipeline(name, body) for name, body in bodies.items() if registered.get(name) != body]
         others = request.ownership.others()
@@ -180,7 +211,8 @@ class PipelineKind(SectionKind[DesiredLanding]):
             name for name in own - bodies.keys() if name in registered and build_pipeline_owner(name) not in others
         )
         steps += [RegisterPipeline(name, None) for name in gone]
-        return SectionPlan(tuple(steps), tuple(RegisterPipeline.inspect(steps, request.reads)))
+        notes = tuple(f"pipeline {one.name}: {note}" for one in wanted for note in one.notes)
+        return SectionPlan(tuple(steps), tuple(RegisterPipeline.inspect(steps, request.reads)), notes=notes)
 
 
 register_spec_kind(PipelineKind())
@@ -211,6 +243,16 @@ def _build_on_error_schema() -> dict[str, Any]:
     return build_table_schema(ON_ERROR_KEYS, shapes, required=["dead_letter"])
 
 
+def _is_source(columns: SpecTable) -> bool:
+    """Whether the key `source` is where columns come from, and not a column of that name."""
+    if _SOURCE not in columns:
+        return False
+    if not columns.is_table(_SOURCE):
+        return columns.is_null(_SOURCE)
+    below = columns.read_table(_SOURCE)
+    return not any(key in below for key in COLUMN_KEYS)
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry:
     """One table of the file."""
@@ -225,12 +267,15 @@ class _Entry:
             raise self.table.build_error(f"invalid value {kind!r} for kind", key="kind", hint="use kind: land")
         source = self.read_below("from", FROM_KEYS)
         target = self.read_below("to", build_to_keys())
+        columns = self._find_source(has_schemas=source.read_truth("schemas").get("schemas", False))
         return DesiredLanding(
             name,
             place,
             topic=source.require("topic"),
             table=target.require("table"),
             columns=tuple(self._read_columns()),
+            column_source=columns,
+            **self._read_schema(columns),
             **source.read_some("format", "start"),
             **source.read_truth("schemas"),
             target=target.read_target(),
@@ -300,19 +345,60 @@ class _Entry:
         ((place, name),) = found.items()
         return TargetRef(place, name)
 
-    def _read_columns(self) -> Iterator[DesiredColumn]:
+    def _find_source(self, *, has_schemas: bool) -> ColumnSource | None:
+        """Find where columns come from: `columns: source`, or `columns: {source: {database, table}, …}`."""
         if "columns" not in self.table:
-            raise self.table.build_error("columns is missing", hint="add columns: {NAME: TYPE, …}")
+            raise self.table.build_error("columns is missing", hint="add columns: {NAME: TYPE, …}, or columns: source")
+        if not self.table.is_table("columns"):
+            if (word := self.table.find_text("columns")) != _SOURCE:
+                hint = "use columns: {NAME: TYPE, …}, or columns: source"
+                raise self.table.build_error(f"invalid value {word!r} for columns", key="columns", hint=hint)
+            found = ColumnSource()
+        elif _is_source(columns := self.table.read_table("columns")):
+            found = _Entry(columns).read_source()
+        else:
+            return None
+        if not found.database and not has_schemas:
+            raise self.table.build_error(
+                "columns: source requires from.schemas: true",
+                key="columns",
+                hint="set schemas: true if records have Connect's schema, or name the table behind the connector: "
+                "columns: {source: {database: NAME, table: TABLE}}",
+            )
+        return found
+
+    def read_source(self) -> ColumnSource:
+        if self.table.is_null(_SOURCE):
+            return ColumnSource()
+        entry = self.read_below(_SOURCE, SOURCE_KEYS)
+        found = entry.read_some(*SOURCE_KEYS)
+        if len(found) == 1:
+            missing = next(key for key in SOURCE_KEYS if key not in found)
+            raise entry.table.build_error(f"{missing} is missing", hint=f"add {missing}: …")
+        return ColumnSource(**found)
+
+    def _read_schema(self, source: ColumnSource | None) -> dict[str, Any]:
+        if "schema" in self.table and source is None:
+            hint = "remove schema, or set columns: source"
+            raise self.table.build_error("schema requires columns: source", key="schema", at_key=True, hint=hint)
+        return self.read_some("schema")
+
+    def _read_columns(self) -> Iterator[DesiredColumn]:
+        if not self.table.is_table("columns"):
+            return
         columns = self.table.read_table("columns")
         for key in columns:
             name = columns.read_name(key)
+            if name == _SOURCE and _is_source(columns):
+                continue
             if not columns.is_table(key):
                 yield DesiredColumn(name, columns.read_text(key, what=f"the type of column {name}"))
                 continue
             entry = _Entry(columns.read_table(key))
             entry.table.check_keys(COLUMN_KEYS, what="a column")
-            found = entry.read_some("from", "sql")
-            yield DesiredColumn(name, entry.require("type"), found.get("from", ""), found.get("sql", ""))
+            found = entry.read_some("from", "sql", "epoch")
+            words = (found.get(key, "") for key in ("from", "sql", "epoch"))
+            yield DesiredColumn(name, entry.require("type"), *words)
 
     def read_truth(self, key: str) -> dict[str, Any]:
         if key not in self.table:

@@ -102,6 +102,7 @@ class LandPlan:
             "state": self.state.value,
             "behind": self.behind,
             "statements": list(self.statements),
+            "notes": list(self.declared.notes),
             "partitions": [
                 {
                     "partition": one.partition,

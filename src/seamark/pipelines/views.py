@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from seamark.errors import SeamarkError
 from seamark.pipelines.status import LandPlan, LandState
-from seamark.pipelines.submission import Submission, SubmitForm
-from seamark.pipelines.submit_formats import render_application, render_line, render_task
+from seamark.pipelines.submission import Submission, SubmitForm, render_application, render_line, render_task
 from seamark.report.listing import Column, Listing, View
 from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Span, Style, line
@@ -139,6 +138,8 @@ def _build_lines(plan: LandPlan) -> Iterator[Line]:
     )
     for statement in plan.statements:
         yield line(Span("  + ", Style.GOOD), statement)
+    for note in plan.declared.notes:
+        yield line(Span("  ! ", Style.WARN), note)
     for one in plan.partitions:
         begin = f"starts at {plan.declared.start}" if one.landed is None else f"at offset {render_number(one.landed)}"
         lost = f", {render_count(one.lost, 'offset')} lost" if one.lost else ""

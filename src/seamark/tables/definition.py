@@ -13,7 +13,16 @@ from seamark.core import strict_json as strict
 from seamark.core.refs import build_pipeline_owner, find_mirror
 from seamark.errors import UsageError
 from seamark.tables.expressions import parse_expression
-from seamark.tables.model import DEFAULT_TOMBSTONE_SECONDS, KAFKA_OFFSET, KAFKA_TIMESTAMP, OrderTerm, build_terms
+from seamark.tables.model import (
+    DEFAULT_TOMBSTONE_SECONDS,
+    KAFKA_OFFSET,
+    KAFKA_TIMESTAMP,
+    OrderTerm,
+    build_terms,
+    format_type,
+    is_nested,
+    parse_type,
+)
 from seamark.tables.registry import DEFAULT_KIND, find_technology
 
 DEFAULT_MAX = "10%"
@@ -97,6 +106,9 @@ _SPACES = (
     (re.compile(r"\)(?=[a-z])"), ") "),
 )
 _NAME_BYTES = 63
+EPOCH_UNITS = ("days", "millis", "micros", "nanos")
+"""Units of numbers since 1970, as Connect and Debezium write dates and times."""
+_COLUMN_KEYS = ("name", "type", "source", "sql", "epoch")
 
 
 class RecordPart(StrEnum):
@@ -114,12 +126,14 @@ class LandColumn:
 
     `source` is `value.a.b`, `key`, `key.id`, `header.NAME`, or `kafka.` with topic, partition, offset or timestamp;
     empty: the field of the value by the column's name. `sql` is an expression over other columns, instead of a source.
+    `epoch` is the unit of a number since 1970 that the column is read from; empty: the value has a date or a time.
     """
 
     name: str
     type: str
     source: str = ""
     sql: str = ""
+    epoch: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what PostgreSQL could not have, and what would run as SQL."""
@@ -129,15 +143,16 @@ class LandColumn:
             raise UsageError(
                 f"invalid column name {self.name}", hint="use another name: the prefix seamark_ is reserved"
             )
-        if not _TYPE.fullmatch(self.type):
-            raise UsageError(
-                f"invalid type {self.type!r} of column {self.name}", hint="use a type such as numeric(12, 2)"
-            )
-        object.__setattr__(self, "type", _spell(self.type))
+        object.__setattr__(self, "type", format_type(parse_type(self.type), self._spell_word))
         if self.place is RecordPart.KAFKA and (len(self.path) != 1 or self.path[0] not in KAFKA_FIELDS):
             raise UsageError(
                 f"invalid source {self.source} of column {self.name}",
                 hint=f"use kafka. with one of {', '.join(KAFKA_FIELDS)}",
+            )
+        if is_nested(self.type) and (self.place in {RecordPart.KAFKA, RecordPart.HEADER} or not self.path):
+            raise UsageError(
+                f"invalid source {self.source} of column {self.name}: a struct or an array is a field of JSON",
+                hint="use value.… or key.…",
             )
         if self.sql and self.source:
             raise UsageError(
@@ -145,9 +160,29 @@ class LandColumn:
             )
         if self.sql:
             parse_expression(self.sql, what=f"columns.{self.name}.sql")
+        if self.epoch:
+            self._check_epoch()
         if self.place in {RecordPart.VALUE, RecordPart.HEADER} and not all(self.path):
             raise UsageError(
                 f"invalid source {self.source!r} of column {self.name}", hint="use a path such as value.a.b"
+            )
+
+    def _spell_word(self, word: str) -> str:
+        """Return a type, or one within a nested type, in its one spelling."""
+        if not _TYPE.fullmatch(word):
+            raise UsageError(f"invalid type {word!r} of column {self.name}", hint="use a type such as numeric(12, 2)")
+        return _spell(word)
+
+    def _check_epoch(self) -> None:
+        if self.epoch not in EPOCH_UNITS:
+            raise UsageError(
+                f"invalid value {self.epoch!r} for epoch of column {self.name}",
+                hint=f"use one of {', '.join(EPOCH_UNITS)}",
+            )
+        if self.sql or self.place is RecordPart.KAFKA or not self.type.startswith(("timestamp", "date")):
+            raise UsageError(
+                f"column {self.name} can't have epoch",
+                hint="use epoch for a timestamp or a date that the record has as a number since 1970",
             )
 
     @property
@@ -176,12 +211,12 @@ class LandColumn:
 
     def to_dict(self) -> dict[str, Any]:
         """The column as JSON takes it."""
-        return {"name": self.name, "type": self.type, "source": self.source, "sql": self.sql}
+        return {name: getattr(self, name) for name in _COLUMN_KEYS}
 
     @classmethod
     def from_dict(cls, data: object) -> LandColumn:
         """Read what `to_dict` gave."""
-        fields = strict.read_object(data, keys=("name", "type", "source", "sql"), what="a column of a pipeline")
+        fields = strict.read_object(data, keys=_COLUMN_KEYS, what="a column of a pipeline")
         return cls(**{name: strict.read_text(value, what="a column of a pipeline") for name, value in fields.items()})
 
 

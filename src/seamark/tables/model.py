@@ -1,9 +1,9 @@
-"""The order of an upsert: which of two records of one key is the newer one. No I/O."""
+"""Values of tables: ledger entries, the order of an upsert, layouts, and nested types. No I/O."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -142,3 +142,87 @@ class FilePart:
     files: int
     size: int
     fewest: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayShape:
+    """A list of items of one type."""
+
+    item: TypeShape
+
+
+@dataclass(frozen=True, slots=True)
+class StructShape:
+    """Fields by name, each with its type, in their sequence."""
+
+    fields: tuple[tuple[str, TypeShape], ...]
+
+
+TypeShape = str | ArrayShape | StructShape
+"""A type: a word such as `bigint` or `numeric(12, 2)`, or a nested one."""
+_DEEPEST = 16
+_FIELD = re.compile(r" *([A-Za-z_][A-Za-z0-9_]{0,62}) *: *", re.ASCII)
+_LEAF = re.compile(r" *([a-z][a-z0-9_ ]*(?:\([0-9, ]*\))?[a-z ]*)", re.ASCII)
+_ARRAY, _STRUCT = "array<", "struct<"
+
+
+def is_nested(text: str) -> bool:
+    """Return whether a type is meant to be an array or a struct."""
+    return text.strip().startswith((_ARRAY, _STRUCT))
+
+
+def parse_type(text: str) -> TypeShape:
+    """Parse a type. One that isn't nested is returned as it is.
+
+    Raises:
+        UsageError: A struct or an array is malformed, or too deep.
+    """
+    if not is_nested(text):
+        return text
+    try:
+        found, end = _parse_at(text, len(text) - len(text.lstrip()), depth=0)
+    except ValueError:
+        found, end = "", 0
+    if text[end:].strip():
+        raise UsageError(f"invalid type {text!r}", hint="use a form such as struct<id:bigint,tags:array<text>>")
+    return found
+
+
+def _parse_at(text: str, start: int, *, depth: int) -> tuple[TypeShape, int]:
+    start += len(text[start:]) - len(text[start:].lstrip(" "))
+    if depth > _DEEPEST:
+        raise ValueError(depth)
+    if text.startswith(_ARRAY, start):
+        item, end = _parse_at(text, start + len(_ARRAY), depth=depth + 1)
+        return ArrayShape(item), _skip(text, end, ">")
+    if text.startswith(_STRUCT, start):
+        return _parse_fields(text, start + len(_STRUCT), depth=depth)
+    if (found := _LEAF.match(text, start)) is None:
+        raise ValueError(text[start:])
+    return found[1].strip(), found.end()
+
+
+def _parse_fields(text: str, start: int, *, depth: int) -> tuple[StructShape, int]:
+    fields: dict[str, TypeShape] = {}
+    end = start - 1
+    while not fields or text[end : end + 1] == ",":
+        if (found := _FIELD.match(text, end + 1)) is None or found[1] in fields:
+            raise ValueError(text[end:])
+        fields[found[1]], end = _parse_at(text, found.end(), depth=depth + 1)
+    return StructShape(tuple(fields.items())), _skip(text, end, ">")
+
+
+def _skip(text: str, start: int, sign: str) -> int:
+    if text[start : start + 1] != sign:
+        raise ValueError(text[start:])
+    return start + 1
+
+
+def format_type(kind: TypeShape, format_leaf: Callable[[str], str] = str) -> str:
+    """Format a type in one spelling, its words by `format_leaf`."""
+    if isinstance(kind, ArrayShape):
+        return f"{_ARRAY}{format_type(kind.item, format_leaf)}>"
+    if isinstance(kind, StructShape):
+        fields = (f"{name}:{format_type(one, format_leaf)}" for name, one in kind.fields)
+        return f"{_STRUCT}{','.join(fields)}>"
+    return format_leaf(kind)

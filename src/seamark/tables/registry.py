@@ -122,6 +122,9 @@ class Technology(LedgerTechnology, Protocol):
         dead_letter_table: The default table of dead letters; empty if they are rows of the pipeline's own table.
         has_coordinates: Whether new tables have columns for the coordinates of each record by default.
         has_files: Whether its tables are files that are merged and deleted by us.
+        has_structs: Whether its tables have structs and arrays; else nested values are stored as JSON.
+        widen_hint: What to do if a column of the source has a wider type than that of `{table}`: a text with
+            `{table}`, `{column}` and `{type}`; empty if another table is the only way.
         driver: Where the half for the driver of a run is, as an entry point names it: `MODULE:CLASS`. It is called
             with the definition and with what `open_access` returns, and is a `seamark.pipelines.spark_job.LandTarget`.
     """
@@ -130,6 +133,8 @@ class Technology(LedgerTechnology, Protocol):
     dead_letter_table: ClassVar[str]
     has_coordinates: ClassVar[bool]
     has_files: ClassVar[bool]
+    has_structs: ClassVar[bool] = False
+    widen_hint: ClassVar[str] = ""
     driver: ClassVar[str]
 
     def check_definition(self, definition: Landing) -> None:
@@ -147,6 +152,16 @@ class Technology(LedgerTechnology, Protocol):
 
     def open_access(self, settings: Any) -> Any:
         """Return what a run needs to reach the store, with secrets. Must be looked up only when a run begins."""
+
+    def read_columns(self, settings: Any, table: str) -> Mapping[str, str]:
+        """Read the types of a table that a source connector reads, by column.
+
+        Raises:
+            UsageError: The technology has no tables that source connectors read.
+        """
+        raise UsageError(
+            f"the columns of a {self.place} can't be read: {settings.name}", hint="use a table of a database"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,71 @@ def test_names_that_can_not_be_are_refused(name):
         LandColumn(name, "int")
 
 
+@pytest.mark.parametrize(
+    ("given", "kind", "lake"),
+    [
+        ("array<int>", "array<int>", "array<int>"),
+        (
+            " struct<a: dec(5,2), b :array<struct<c:text>>>",
+            "struct<a:numeric(5, 2),b:array<struct<c:text>>>",
+            "struct<a:decimal(5,2),b:array<struct<c:string>>>",
+        ),
+        ("struct<userId:double precision>", "struct<userId:double precision>", "struct<userId:double>"),
+    ],
+)
+def test_nested_types_of_a_lake(given, kind, lake):
+    column = LandColumn("x", given)
+    assert (column.type, find_lake_type(column)) == (kind, lake)
+    with pytest.raises(UsageError, match="only in a lake"):
+        replace(ORDERS, columns=(*ORDERS.columns, column))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "struct<>",
+        "struct<a>",
+        "struct<a:int",
+        "struct<a:int>>",
+        "struct<a:int,a:int>",
+        "array<>",
+        "array<int[]>",
+        "array<int>; drop table x",
+        "array<Int>",
+        "struct<a b:int>",
+        "array<" * 20 + "int" + ">" * 20,
+    ],
+)
+def test_malformed_nested_type_is_refused(kind):
+    with pytest.raises(UsageError, match="invalid type"):
+        LandColumn("x", kind)
+
+
+def test_nested_type_is_of_json_and_has_no_times():
+    for source in ("key", "header.x", "kafka.offset"):
+        with pytest.raises(UsageError, match="a struct or an array is a field of JSON"):
+            LandColumn("x", "array<int>", source)
+    with pytest.raises(UsageError, match="invalid type date within column x"):
+        find_lake_type(LandColumn("x", "struct<a:date>"))
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (("at", "timestamp", "", "", "weeks"), "invalid value 'weeks' for epoch"),
+        (("at", "bigint", "", "", "millis"), "can't have epoch"),
+        (("at", "timestamp", "kafka.timestamp", "", "millis"), "can't have epoch"),
+        (("at", "timestamp", "", "to_timestamp(x)", "millis"), "can't have epoch"),
+    ],
+)
+def test_epoch_is_of_a_number_that_becomes_a_time(column, words):
+    with pytest.raises(UsageError, match=words):
+        LandColumn(*column)
+    assert LandColumn("at", "date", epoch="days") == LandColumn.from_dict(
+        LandColumn("at", "date", epoch="days").to_dict()
+    )
+
+
 def test_landing_survives_json():
     whole = replace(
         ORDERS,

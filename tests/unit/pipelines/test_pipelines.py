@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from seamark.errors import SpecError
-from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters, TargetRef
+from seamark.pipelines.declared import ColumnSource, DesiredColumn, DesiredDeadLetters, TargetRef
 from seamark.specs import load_spec
 
 WHOLE = """
@@ -86,6 +86,11 @@ def test_what_is_not_said_has_its_default(load):
         ("columns: {id: bigint}", "columns: {id: {}}", "type is missing"),
         ("columns: {id: bigint}", "columns: {id: {type: int, form: key}}", "a column has no key form"),
         ("        columns: {id: bigint}\n", "", "columns is missing"),
+        ("columns: {id: bigint}", "columns: sauce", "invalid value 'sauce' for columns"),
+        ("columns: {id: bigint}", "columns: source", "columns: source requires from.schemas: true"),
+        ("columns: {id: bigint}", "columns: {source: {database: shop}}", "table is missing"),
+        ("columns: {id: bigint}", "columns: {source: {tables: x}}", "source has no key tables"),
+        ("columns: {id: bigint}", "columns: {id: bigint}\n        schema: add", "schema requires columns: source"),
         ("columns: {id: bigint}", "columns: {id: bigint}\n        every: soon", "every must be a duration"),
         ("columns: {id: bigint}", "columns: {id: bigint}\n        limits: {records: 0}", "records must be a whole"),
         ("kind: land", "kind: land\n        on_error: skip", "invalid value 'skip' for on_error"),
@@ -106,6 +111,32 @@ def test_table_may_be_in_a_lake(load):
     changed = LEAST.replace("{database: shop, table: orders}", "{lake: sea, table: raw/orders, date: at}")
     (landing,) = load(changed).find("pipelines")
     assert (landing.target, landing.table, landing.date) == (TargetRef("lake", "sea"), "raw/orders", "at")
+
+
+@pytest.mark.parametrize(
+    ("words", "source", "columns"),
+    [
+        ("source", ColumnSource(), ()),
+        ("{source: }", ColumnSource(), ()),
+        ("{source: {}, id: int}", ColumnSource(), (DesiredColumn("id", "int"),)),
+        ("{source: {database: shop, table: a.b}}", ColumnSource("shop", "a.b"), ()),
+        # A column may have that name.
+        ("{source: text}", None, (DesiredColumn("source", "text"),)),
+        ("{source: {type: text}}", None, (DesiredColumn("source", "text"),)),
+        ("{at: {type: date, epoch: days}}", None, (DesiredColumn("at", "date", epoch="days"),)),
+    ],
+)
+def test_columns_may_come_from_the_source(load, words, source, columns):
+    text = LEAST.replace("{topic: orders}", "{topic: orders, schemas: true}").replace("{id: bigint}", words)
+    (landing,) = load(text).find("pipelines")
+    assert (landing.column_source, landing.columns, landing.schema) == (source, columns, "add")
+    assert landing.is_unresolved is (source is not None)
+
+
+def test_new_columns_of_the_source_may_be_refused(load):
+    text = LEAST.replace("{id: bigint}", "{source: {database: shop, table: t}}\n        schema: strict")
+    (landing,) = load(text).find("pipelines")
+    assert (landing.schema, landing.schemas) == ("strict", False)
 
 
 def test_name_stands_once(load, tmp_path):

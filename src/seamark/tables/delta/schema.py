@@ -16,6 +16,7 @@ from seamark.tables.delta.technology import (
     build_lake_statements,
     find_lake_type,
 )
+from seamark.tables.model import ArrayShape, StructShape, TypeShape, parse_type
 
 if TYPE_CHECKING:
     # Executors write files, and have no delta-rs.
@@ -90,6 +91,14 @@ def require_fit(table: LakeTable, landing: Landing) -> None:
 
 
 def _find(kind: str) -> pa.DataType:
+    return _build(parse_type(kind))
+
+
+def _build(kind: TypeShape) -> pa.DataType:
+    if isinstance(kind, ArrayShape):
+        return pa.list_(_build(kind.item))
+    if isinstance(kind, StructShape):
+        return pa.struct([(name, _build(one)) for name, one in kind.fields])
     if found := _DECIMAL.fullmatch(kind):
         return pa.decimal128(int(found[1]), int(found[2]))
     return _TYPES[kind]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from seamark.errors import ConfigurationError, RefusedError, UsageError, format_install_hint
-from seamark.tables.model import FilePart, LedgerEntry, TableLayout
+from seamark.tables.model import FilePart, LedgerEntry, TableLayout, format_type, is_nested, parse_type
 from seamark.tables.registry import Technology
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class DeltaTechnology(Technology):
     dead_letter_table: ClassVar[str] = ""
     has_coordinates: ClassVar[bool] = True
     has_files: ClassVar[bool] = True
+    has_structs: ClassVar[bool] = True
     driver: ClassVar[str] = "seamark.pipelines.spark_delta_upsert:open_lake_target"
 
     def check_definition(self, definition: Landing) -> None:
@@ -180,18 +181,32 @@ _TYPES = {word: kind for kind, words in _WORDS.items() for word in words}
 
 def find_lake_type(column: LandColumn) -> str:
     """What a table of Delta has for a column, in Spark's words."""
-    if column.type in _TYPES:
-        return _TYPES[column.type]
-    if _TEXT.fullmatch(column.type):
+    if is_nested(column.type):
+        return format_type(parse_type(column.type), lambda kind: _find_inner_type(kind, column.name))
+    return _find_word(column.type, column.name)
+
+
+def _find_inner_type(kind: str, column: str) -> str:
+    if (found := _find_word(kind, column)) in {"date", "timestamp"}:
+        raise UsageError(
+            f"invalid type {kind} within column {column}", hint="use bigint or text within structs and arrays"
+        )
+    return found
+
+
+def _find_word(kind: str, column: str) -> str:
+    if kind in _TYPES:
+        return _TYPES[kind]
+    if _TEXT.fullmatch(kind):
         return "string"
-    if found := _DECIMAL.fullmatch(column.type):
+    if found := _DECIMAL.fullmatch(kind):
         digits, scale = int(found[1]), int(found[2] or 0)
         if scale <= digits <= _MOST_DIGITS:
             return f"decimal({digits},{scale})"
     raise UsageError(
-        f"invalid type {column.type} of column {column.name} in a lake",
-        hint=f"use one of {', '.join(_WORDS)}, or decimal(p, s) with up to {_MOST_DIGITS} digits; text stores any "
-        "value",
+        f"invalid type {kind} of column {column} in a lake",
+        hint=f"use one of {', '.join(_WORDS)}, or decimal(p, s) with up to {_MOST_DIGITS} digits, struct<…> or "
+        "array<…>; text stores any value",
     )
 
 

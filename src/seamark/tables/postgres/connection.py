@@ -250,6 +250,37 @@ def _read(connection: psycopg.Connection[Any], prefix: str) -> tuple[str, ...]:
     return tuple(owner for (owner,) in rows)
 
 
+_COLUMN_TYPES = """
+    SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+
+
+def read_column_types(dsn: str, name: str, *, table: str) -> dict[str, str]:
+    """Read the types of a table's columns, in PostgreSQL's words. `name` is what errors call the database."""
+    try:
+        connection = psycopg.connect(build_patient_dsn(dsn), autocommit=True)
+    except psycopg.Error as error:
+        failure = build_connect_error(error, name)
+    else:
+        try:
+            with connection:
+                connection.read_only = True
+                target = sql.Identifier(*table.split(".")).as_string(connection)
+                found: dict[str, str] = dict(connection.execute(_COLUMN_TYPES, [target]).fetchall())
+        except psycopg.Error as error:
+            failure = build_query_error(error, name, what=table)
+        else:
+            if found:
+                return found
+            failure = NotFoundError(
+                f"there is no table {table} in database {name}",
+                hint="check columns.source.table, with its schema where it isn't in search_path",
+            )
+    # Raised here, so that no traceback carries the driver's error with the DSN.
+    raise failure
+
+
 # A process that was stopped inside its transaction keeps its locks. PostgreSQL ends such a session only while it waits
 # for the next statement; a session that waits for more data of a COPY has no timeout.
 

@@ -16,7 +16,7 @@ from seamark.context.layer import Origin, OriginKind
 from seamark.context.reference import SecretReferences
 from seamark.core.refs import build_pipeline_owner
 from seamark.errors import ConfigurationError, RefusedError, UsageError, format_install_hint
-from seamark.tables.model import ORDER_COLUMN, LedgerEntry
+from seamark.tables.model import ORDER_COLUMN, LedgerEntry, is_nested
 from seamark.tables.registry import DEFAULT_KIND, Technology
 
 if TYPE_CHECKING:
@@ -42,6 +42,10 @@ class PostgresTechnology(Technology):
     dead_letter_table: ClassVar[str] = "seamark_dead_letters"
     has_coordinates: ClassVar[bool] = False
     has_files: ClassVar[bool] = False
+    widen_hint: ClassVar[str] = (
+        "run ALTER TABLE {table} ALTER COLUMN {column} TYPE {type}, and add {column}: {type} beside source in columns "
+        "(columns: {{source: {{}}, {column}: {type}}})"
+    )
     driver: ClassVar[str] = "seamark.pipelines.spark_postgres:TableTarget"
 
     def check_definition(self, definition: Landing) -> None:
@@ -57,6 +61,11 @@ class PostgresTechnology(Technology):
             raise UsageError(
                 "where and sql are supported only in a lake",
                 hint="use a view or a generated column in PostgreSQL",
+            )
+
+        if nested := [column.name for column in definition.columns if is_nested(column.type)]:
+            raise UsageError(
+                f"invalid type of column {nested[0]}: structs and arrays are supported only in a lake", hint="use jsonb"
             )
 
     def build_example(self, name: str) -> str:
@@ -78,6 +87,12 @@ class PostgresTechnology(Technology):
     def open_access(self, settings: DatabaseSettings) -> str:
         """Return the DSN, not to be shown."""
         return settings.dsn.reveal()
+
+    def read_columns(self, settings: DatabaseSettings, table: str) -> Mapping[str, str]:
+        """Read the types of a table from the catalog."""
+        with _naming_driver():
+            from seamark.tables.postgres.connection import read_column_types  # noqa: PLC0415
+        return read_column_types(settings.dsn.reveal(), settings.name, table=table)
 
 
 class PostgresStore:
