@@ -6,17 +6,19 @@ import json
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from seamark.core.refs import build_pipeline_owner, parse_owner
 from seamark.core.strict_json import StoredFormat, check_format
-from seamark.errors import RefusedError, UnreachableError
+from seamark.errors import NotFoundError, RefusedError, UnreachableError
 from seamark.tables.delta.files import FILE_BYTES
 from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.table import LakeTable
 from seamark.tables.model import FilePart
 
 _MARK = "seamark.compaction"
+_ROWS = "num_records"
 
 
 def list_files(table: LakeTable) -> list[FilePart]:
@@ -32,6 +34,21 @@ def list_files(table: LakeTable) -> list[FilePart]:
         FilePart(day, len(sizes), sum(sizes), fewest=max(1, -(-sum(sizes) // FILE_BYTES)))
         for day, sizes in sorted(found.items())
     ]
+
+
+def count_rows(table: LakeTable) -> int | None:
+    """Return the rows by the statistics of the log. None without a table, or if a file has no statistics."""
+    with table.telling():
+        try:
+            found = table.refresh()
+        except NotFoundError:
+            return None
+        told = pa.table(found.get_add_actions(flatten=True))
+    if not told.num_rows:
+        return 0
+    if _ROWS not in told.column_names or told.column(_ROWS).null_count:
+        return None
+    return int(pc.sum(told.column(_ROWS)).as_py())
 
 
 def compact_files(table: LakeTable) -> tuple[int, int]:
