@@ -68,6 +68,7 @@ def test_commands_are_the_ones_of_the_design():
         "pipelines run",
         "pipelines compact",
         "pipelines status",
+        "pipelines list",
         "pipelines submit",
         "copies plan",
         "copies run",
