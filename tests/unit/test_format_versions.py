@@ -49,6 +49,7 @@ from seamark.offsets.exports import OffsetExport
 from seamark.offsets.read import export_file
 from seamark.offsets.stores.ledger import open_ledger
 from seamark.pipelines import actions as registered
+from seamark.pipelines import progress
 from seamark.specs.ownership import read_claims
 from seamark.tables.delta import table as vector
 from seamark.tables.model import LedgerEntry
@@ -76,6 +77,7 @@ FORMATS = (
     control_codec.FORMAT,
     ledger_module.FORMAT,
     registered.FORMAT,
+    progress.FORMAT,
     tombstones.FORMAT,
     vector.FORMAT,
 )
@@ -130,6 +132,7 @@ def test_every_format_has_a_test_with_a_newer_and_an_older_version():
         "control record": (test_control_record,),
         "ledger entry": (test_ledger_entry,),
         "registered pipeline": (test_registered_pipeline,),
+        "pipeline state": (test_pipeline_state,),
         "tombstone": (test_tombstone,),
         "Delta commit": (test_delta_commit,),
     }
@@ -649,6 +652,13 @@ def test_registered_pipeline(fleet, monkeypatch, by):  # noqa: F811
         with expect_refusal(registered.FORMAT, by, where="pipeline/orders in the journal"):
             act()
     assert len(fleet.journal.list()) == changes
+
+
+@OTHERS
+def test_pipeline_state(by):
+    stored = json.loads(progress.RunReport(progress.MemberState.RUNNING, 5).to_metadata())
+    with expect_refusal(progress.FORMAT, by, where="the published state of a pipeline"):
+        progress.read_report(json.dumps(change_version(stored, progress.FORMAT, by)))
 
 
 def test_spooled_intent_has_its_version(tmp_path):

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,16 +22,24 @@ from seamark.cli.options import Duration, global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.spec_options import file_options
 from seamark.cli.tree import command, group
+from seamark.cli.watch import watch_command
+from seamark.core.readings import Severity
 from seamark.errors import SeamarkError, UsageError
 from seamark.pipelines.submission import DEFAULT_IMAGE, SubmitForm
 from seamark.report.words import render_count, render_number
 
 if TYPE_CHECKING:
     from seamark.fleet import Fleet
-    from seamark.pipelines.application import MemberState, MemberStatus
     from seamark.pipelines.binding import RetryWait
     from seamark.pipelines.declared import PipelineSpec
-    from seamark.pipelines.progress import BatchLanded, LandMetrics, LandProgress
+    from seamark.pipelines.progress import (
+        BatchLanded,
+        LandMetrics,
+        LandProgress,
+        MemberState,
+        MemberStatus,
+        PipelineLag,
+    )
     from seamark.pipelines.status import LandPlan
     from seamark.spark.settings import SparkOptions
 
@@ -196,9 +205,15 @@ class ApplicationLines:
         with self._lock:
             self._find(name).progressed(progress)
 
+    def measured(self, name: str, lag: PipelineLag) -> None:
+        """Take the lag of a pipeline."""
+        with self._lock:
+            self._find(name).measured(lag)
+            self._write()
+
     def changed(self, status: MemberStatus) -> None:
         """Report that a pipeline was suspended, is retried, or continues."""
-        from seamark.pipelines.application import MemberState  # noqa: PLC0415
+        from seamark.pipelines.progress import MemberState  # noqa: PLC0415
 
         with self._lock:
             before = self._states.get(status.name)
@@ -318,7 +333,13 @@ def submit_landing(
     session.show(Answer(build_submission_view(run, options.form)))
 
 
-@group({"start": "pipelines run", "reset-offsets": "offsets move pipeline/"})
+@group(
+    {
+        "start": "pipelines run",
+        "reset-offsets": "offsets move pipeline/",
+        **dict.fromkeys(("describe", "get", "info", "inspect", "show"), "pipelines status"),
+    }
+)
 def pipelines() -> None:
     """Write topics to tables, exactly once."""
 
@@ -409,6 +430,7 @@ def run_landing(
                 on_batch=lines.landed,
                 on_progress=lines.progressed,
                 on_status=lines.changed,
+                on_lag=lines.measured if metrics is not None else None,
                 stop=stop,
             )
         lines.close()
@@ -442,31 +464,75 @@ def _run_one(
             on_batch=lines.landed,
             on_progress=numbers.progressed,
             on_wait=lines.waiting,
+            on_lag=(lambda _, lag: numbers.measured(lag)) if metrics is not None else None,
             stop=stop,
         )
     lines.close()
     session.show(Answer(build_landing_view(fleet.pipelines.plan(declared))))
 
 
-@pipelines.command("status", examples=["seamark pipelines status -f config", "seamark pipelines status payments"])
-@click.argument("name", required=False)
+_LEVELS = {"warning": (Severity.ERROR, Severity.WARNING), "error": (Severity.ERROR,)}
+
+
+@pipelines.command("list", examples=["seamark pipelines list", "seamark pipelines list 'pay*' -f config"])
+@click.argument("name", nargs=-1)
 @file_options(required=False)
-@global_options
-@pass_session
-def show_landings(session: Session, *, name: str | None, file: tuple[Path, ...], allow_python: bool) -> None:
-    """Show the progress of pipelines.
+@watch_command
+def list_pipelines(fleet: Fleet, *, name: tuple[str, ...], file: tuple[Path, ...], allow_python: bool) -> Answer:
+    """List pipelines with rows, lag and state.
 
-    Read from the ledgers of the tables and the brokers. With NAME, the partitions of one pipeline.
+    All that are registered, those of spec files, or those of these names and patterns.
     """
-    from seamark.pipelines.views import build_landing_view, build_landings_view  # noqa: PLC0415
+    return _read_statuses(fleet, name, file, allow_python=allow_python)
 
-    with session.fleet() as fleet:
-        found = fleet.pipelines.declared(file, names=[name] if name else (), allow_python=allow_python)
-        if name:
-            session.show(Answer(build_landing_view(fleet.pipelines.plan(found[0]))))
-            return
-        plans, failures = fleet.pipelines.plan_all(found)
-        session.show(build_answer(build_landings_view(plans, failures), failures, asked=len(found)))
+
+@pipelines.command(
+    "status",
+    examples=[
+        "seamark pipelines status -f config",
+        "seamark pipelines status payments",
+        "seamark pipelines status --fail-on error",
+    ],
+)
+@click.argument("name", nargs=-1)
+@file_options(required=False)
+@option(
+    "--fail-on",
+    type=click.Choice(list(_LEVELS)),
+    metavar="LEVEL",
+    help="Exit with 1 if a pipeline has a problem of this level or worse: warning, error.",
+)
+@watch_command
+def show_landings(
+    fleet: Fleet, *, name: tuple[str, ...], file: tuple[Path, ...], allow_python: bool, fail_on: str | None
+) -> Answer:
+    """Show rows, lag and state of pipelines.
+
+    Read from the tables, the brokers, and what running applications publish. With the name of one pipeline, its
+    partitions and how to fix its problems.
+    """
+    return _read_statuses(fleet, name, file, allow_python=allow_python, fail_on=fail_on)
+
+
+def _read_statuses(
+    fleet: Fleet,
+    names: tuple[str, ...],
+    files: tuple[Path, ...],
+    *,
+    allow_python: bool,
+    fail_on: str | None = None,
+) -> Answer:
+    from seamark.pipelines.views import build_status_view, build_statuses_view  # noqa: PLC0415
+
+    specs = fleet.pipelines.choose(files, patterns=names, allow_python=allow_python)
+    found = fleet.pipelines.read_status(specs)
+    is_one = len(names) == len(found) == 1 and names[0] == found[0].name
+    view = build_status_view(found[0]) if is_one else build_statuses_view(found)
+    answer = build_answer(view, {one.name: one.error for one in found if one.error is not None}, asked=len(found))
+    if fail_on is None:
+        return answer
+    has_failed = any(one.severity in _LEVELS[fail_on] for one in found)
+    return replace(answer, exit_code=1 if has_failed else 0)
 
 
 for found in (submit_landing, compact_landing, vacuum_landing):

@@ -98,7 +98,8 @@ class TransactionsEvidence:
 class Evidence:
     """What was read from the whole context. `kafka` is None if the context names no brokers.
 
-    `address` is the bootstrap address. `groups` is a sample: see `GROUP_SAMPLE`.
+    `address` is the bootstrap address. `groups` is a sample: see `GROUP_SAMPLE`. `pipelines` are
+    findings already, because the rules for pipelines are those of `seamark pipelines status`.
     """
 
     context: Context
@@ -109,6 +110,7 @@ class Evidence:
     groups: Mapping[str, GroupStatus | SeamarkError] = field(default_factory=dict)
     offsets: Mapping[str, OffsetsEvidence | SeamarkError] = field(default_factory=dict)
     transactions: TransactionsEvidence | SeamarkError | None = None
+    pipelines: tuple[Finding, ...] | SeamarkError = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,7 @@ N = TypeVar("N", TopicStatus, GroupStatus)
 BuildKafka = Callable[["KafkaSettings"], KafkaPort]
 ReadOffsets = Callable[[ClusterEvidence, TopicStatus], OffsetsEvidence]
 ReadTransactions = Callable[[Sequence[TopicStatus]], TransactionsEvidence]
+ReadPipelines = Callable[[], tuple[Finding, ...]]
 
 # The client looks up the coordinator of every group one by one. Sinks of one fleet mostly share their ACLs, so a sample
 # is as informative as ten thousand lookups.
@@ -182,12 +185,15 @@ def read_evidence(
     build_kafka: BuildKafka,
     read_offsets: ReadOffsets | None = None,
     read_transactions: ReadTransactions | None = None,
+    read_pipelines: ReadPipelines | None = None,
 ) -> Evidence:
     """Read everything that the checks need."""
     found = _ask_each(clusters, _read_cluster)
     evidence = _with_kafka(Evidence(context, clusters=found), build_kafka, is_deep=True)
     if read_transactions is not None:
         evidence = replace(evidence, transactions=_read_transactions(evidence, read_transactions))
+    if read_pipelines is not None and isinstance(evidence.kafka, KafkaCluster):
+        evidence = replace(evidence, pipelines=_keep(read_pipelines))
     return evidence if read_offsets is None else replace(evidence, offsets=_read_offsets(evidence, read_offsets))
 
 

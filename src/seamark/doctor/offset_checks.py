@@ -1,4 +1,4 @@
-"""Check offsets topics: records that tasks or REST do not find, and the cost of keeping their history."""
+"""Check offsets topics (records that tasks or REST don't find, the cost of their history) and pipelines."""
 
 from __future__ import annotations
 
@@ -148,3 +148,20 @@ def _topic_of(cluster: ClusterEvidence) -> str:
 
 
 OFFSET_CHECKS = (Check(_RECORDS, examine_records), Check(_HISTORY, examine_history))
+
+
+_PIPELINES = "pipelines.state"
+
+
+def examine_pipelines(evidence: Evidence) -> Iterator[Finding]:
+    """Check pipelines.state: registered pipelines run, and retention deletes nothing that they have not processed."""
+    if isinstance(evidence.pipelines, SeamarkError):
+        yield build_unexamined(_PIPELINES, subject=evidence.context.name, error=evidence.pipelines)
+        return
+    has_stores = evidence.context.databases or evidence.context.lakes
+    if isinstance(evidence.kafka, SeamarkError) and has_stores:
+        yield build_unexamined(_PIPELINES, subject=evidence.context.name, error=evidence.kafka)
+    yield from evidence.pipelines
+
+
+PIPELINE_CHECKS = (Check(_PIPELINES, examine_pipelines),)

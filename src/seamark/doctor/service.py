@@ -10,12 +10,13 @@ from seamark.doctor.evidence import (
     BuildKafka,
     Check,
     ReadOffsets,
+    ReadPipelines,
     ReadTransactions,
     read_evidence,
     read_reachability,
     run_check,
 )
-from seamark.doctor.offset_checks import OFFSET_CHECKS
+from seamark.doctor.offset_checks import OFFSET_CHECKS, PIPELINE_CHECKS
 from seamark.doctor.security_checks import PERMISSION_CHECKS, SECURITY_CHECKS
 from seamark.doctor.topic_checks import GROUP_CHECKS, TOPIC_CHECKS, TRANSACTION_CHECKS
 from seamark.doctor.worker_checks import CLOCK_CHECKS, PLUGIN_CHECKS, REACHABILITY_CHECKS, STATE_CHECKS, VERSION_CHECKS
@@ -35,6 +36,7 @@ CHECKS: tuple[Check, ...] = (
     *CLOCK_CHECKS,
     *SECURITY_CHECKS,
     *STATE_CHECKS,
+    *PIPELINE_CHECKS,
 )
 """seamark's own checks, in the order their findings are shown."""
 
@@ -70,10 +72,12 @@ class Doctor:
         build_kafka: BuildKafka,
         read_offsets: ReadOffsets | None = None,
         read_transactions: ReadTransactions | None = None,
+        read_pipelines: ReadPipelines | None = None,
     ) -> None:
         """Create the doctor. Without `read_offsets`, neither offsets topics nor internal transactions are read."""
         self._context = context
         self._read_transactions = read_transactions
+        self._read_pipelines = read_pipelines
         self._read_offsets = read_offsets
         self._clusters = clusters
         self._build_kafka = build_kafka
@@ -86,6 +90,7 @@ class Doctor:
             build_kafka=self._build_kafka,
             read_offsets=self._read_offsets,
             read_transactions=self._read_transactions,
+            read_pipelines=self._read_pipelines,
         )
         return tuple(finding for check in list_checks() for finding in run_check(check, evidence))
 

@@ -239,6 +239,7 @@ class Fleet:
             self.context,
             kafka=self._world.kafka,
             read_registered=self._read_registered,
+            now=self._world.clock.now,
             load=lambda paths, allow_python: read_spec(paths, allow_python=allow_python).find("pipelines"),
         )
 
@@ -270,6 +271,7 @@ class Fleet:
             build_kafka=self._build_kafka,
             read_offsets=reader.read,
             read_transactions=reader.read_transactions,
+            read_pipelines=lambda: self.pipelines.examine(),  # noqa: PLW0108 - opened late
         )
 
     @cached_property
@@ -552,13 +554,8 @@ class Fleet:
     def _spec_plans(self) -> SpecPlans:
         from seamark.specs.planner import SpecPlans  # noqa: PLC0415
 
-        return SpecPlans(
-            self.context,
-            planner=self._planner,
-            clock=self._world.clock,
-            journal=self._find_journal,
-            names=self._identities,
-        )
+        journal, names = self._find_journal, self._identities
+        return SpecPlans(self.context, planner=self._planner, clock=self._world.clock, journal=journal, names=names)
 
     @cached_property
     def _changes(self) -> Changes:

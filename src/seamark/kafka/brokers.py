@@ -192,6 +192,10 @@ class Brokers(BulkReadAdmin):
         if offsets:
             self._second.mirror_group_offsets(group, offsets)
 
+    def read_mirrored_offsets(self, group: str) -> Mapping[TopicPartition, Committed]:
+        """Read the offsets of a group in a process that runs for days: see `mirror_group_offsets`."""
+        return self._second.read_committed([group]).get(group, {})
+
     def delete_group_offsets(self, group: str, spots: Collection[TopicPartition]) -> None:
         """Forget what a group has committed for some partitions. Where only a part was done, it is unknown."""
         if not spots:

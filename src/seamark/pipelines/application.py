@@ -13,14 +13,13 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any, Protocol
 
 from seamark.errors import FencedError, PartialError, SeamarkError
 from seamark.kafka.model import TopicPartition
 from seamark.pipelines.binding import describe_error, is_passing
 from seamark.pipelines.declared import PipelineSpec
-from seamark.pipelines.progress import BatchLanded
+from seamark.pipelines.progress import BatchLanded, MemberState, MemberStatus
 
 _LOGGER = logging.getLogger("seamark.fleet")
 # How often the scheduler looks for pipelines that are due. A look costs nothing while none is.
@@ -78,35 +77,6 @@ class RunPort(Protocol):
         """End a batch that is under way in another thread."""
 
 
-class MemberState(StrEnum):
-    """What a pipeline of an application is doing."""
-
-    STARTING = "starting"
-    RUNNING = "running"
-    RETRYING = "retrying"
-    SUSPENDED = "suspended"
-    ENDED = "ended"
-
-
-@dataclass(frozen=True, slots=True)
-class MemberStatus:
-    """How a pipeline of an application is doing.
-
-    Attributes:
-        name: The pipeline.
-        state: What it is doing.
-        reason: Why it is suspended or retried.
-        retry_seconds: The pause before the next try.
-        lag: Offsets behind the last batch, at the last look; None before it.
-    """
-
-    name: str
-    state: MemberState
-    reason: str = ""
-    retry_seconds: float = 0.0
-    lag: int | None = None
-
-
 @dataclass(slots=True)
 class _Member:
     """One pipeline, and when it is due."""
@@ -146,6 +116,7 @@ class Application:
         follow: Callable[[], Sequence[PipelineSpec]] | None = None,
         on_batch: Callable[[str, BatchLanded], None] | None = None,
         on_status: Callable[[MemberStatus], None] | None = None,
+        on_look: Callable[[MemberStatus], None] | None = None,
     ) -> None:
         """Begin without pipelines.
 
@@ -158,6 +129,7 @@ class Application:
             follow: Reads the pipelines that should run now.
             on_batch: Called after each batch, by the thread that ran it.
             on_status: Called when the state of a pipeline changes.
+            on_look: Called whenever the state of a pipeline is determined, even if it is the same.
         """
         self._open_run = open_run
         self._read_ends = read_ends
@@ -167,6 +139,7 @@ class Application:
         self._follow = follow
         self._on_batch = on_batch
         self._on_status = on_status
+        self._on_look = on_look
         self._members: dict[str, _Member] = {}
         self._lock = threading.Lock()
         self._changed = threading.Event()
@@ -196,6 +169,7 @@ class Application:
             member.vacuum_at = now + _find_vacuum_interval(spec.vacuum_seconds) * random.uniform(0.1, 1.0)  # noqa: S311
         with self._lock:
             self._members[name] = member
+        self._look_at(member.status)
 
     def run(self, stop: threading.Event, *, end_seconds: float = 60.0) -> None:
         """Run until `stop` is set, or until every pipeline has ended. Batches under way are waited for.
@@ -257,7 +231,9 @@ class Application:
         for member in [one for one in self._members.values() if one.is_leaving and not one.is_busy]:
             with self._lock:
                 del self._members[member.name]
-            self._report(replace(member.status, state=MemberState.ENDED, reason="removed, or applied with changes"))
+            status = replace(member.status, state=MemberState.ENDED, reason="removed, or applied with changes")
+            self._look_at(replace(status, reason=""))
+            self._report(status)
 
     # --- what is due
 
@@ -398,8 +374,13 @@ class Application:
     def _set(self, member: _Member, status: MemberStatus) -> None:
         with self._lock:
             before, member.status = member.status, status
+        self._look_at(status)
         if (before.state, before.reason) != (status.state, status.reason):
             self._report(status)
+
+    def _look_at(self, status: MemberStatus) -> None:
+        if self._on_look is not None:
+            self._on_look(status)
 
     def _report(self, status: MemberStatus) -> None:
         if self._on_status is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,18 +14,26 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from seamark.changes.permissions import build_access, check_permission
-from seamark.core.readings import fan_out
+from seamark.core.readings import Finding, Severity, fan_out
 from seamark.errors import FormatVersionError, NotFoundError, SeamarkError
 from seamark.pipelines.actions import read_body
 from seamark.pipelines.binding import check_bindable
 from seamark.pipelines.declared import PipelineSpec, choose_declared
 from seamark.pipelines.source_columns import ReadSource, SourceReader, resolve_columns
-from seamark.pipelines.status import LandPlan, build_standings
+from seamark.pipelines.status import (
+    CHECK,
+    LandPlan,
+    PipelineStatus,
+    StatusReader,
+    build_standings,
+    explain_missing,
+)
 from seamark.policy.permissions import Permission
 from seamark.report.listing import Column, Listing, View
-from seamark.report.words import render_bytes, render_number
+from seamark.report.words import render_bytes, render_count, render_number
 from seamark.spark.settings import SparkOptions, Work, open_spark, require_spark
 from seamark.tables.model import FilePart
+from seamark.tables.registry import list_stores
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,10 +41,9 @@ if TYPE_CHECKING:
     from seamark.context import Context
     from seamark.kafka.api import BrokersPort
     from seamark.kafka.model import TopicStatus
-    from seamark.pipelines.application import MemberStatus
     from seamark.pipelines.binding import OnWait
     from seamark.pipelines.declared import DesiredLanding
-    from seamark.pipelines.progress import BatchLanded, LandProgress
+    from seamark.pipelines.progress import BatchLanded, LandProgress, MemberStatus, PipelineLag
     from seamark.pipelines.spark_job import LandTarget, OnBatch, OnProgress
     from seamark.tables.model import LedgerEntry
 
@@ -74,12 +82,14 @@ class Pipelines:
         load: Callable[[Sequence[Path], bool], Iterable[DesiredLanding]],
         read_registered: Callable[[], Mapping[str, Any]] = dict,
         read_source: ReadSource | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._context = context
         self._kafka = kafka
         self._read_registered = read_registered
         self._load = load
         self._read_source = read_source or SourceReader(context, kafka=kafka).read
+        self._now = now
 
     def declared(
         self, paths: Sequence[Path] = (), *, names: Sequence[str] = (), allow_python: bool = False
@@ -138,6 +148,31 @@ class Pipelines:
         answers = fan_out({one.landing.name: partial(self.plan, one) for one in specs})
         return tuple(answers.results.values()), dict(answers.failures)
 
+    def read_status(self, specs: Sequence[PipelineSpec]) -> tuple[PipelineStatus, ...]:
+        """Read rows, lag and state of pipelines, whichever machine runs them. Spark isn't needed.
+
+        What can't be read of a pipeline is the error of its status.
+        """
+        return StatusReader(self._kafka(), now=self._now).read(specs)
+
+    def examine(self) -> tuple[Finding, ...]:
+        """Return the problems of the registered pipelines, and that the others have none."""
+        if not list_stores(self._context):
+            # Without a database or a lake there is no pipeline, and a long journal takes a while to read.
+            return ()
+        try:
+            specs = self.declared()
+        except NotFoundError:
+            # The journal wasn't created yet.
+            return ()
+        found = self.read_status(specs)
+        problems = tuple(problem for one in found for problem in one.problems)
+        healthy = sum(not one.problems for one in found)
+        if not healthy:
+            return problems
+        text = f"{render_count(healthy, 'pipeline has', 'pipelines have')} no problem"
+        return (*problems, Finding(CHECK, Severity.OK, self._context.name, text))
+
     def run(
         self,
         plan: LandPlan,
@@ -147,6 +182,7 @@ class Pipelines:
         on_batch: OnBatch | None = None,
         on_progress: OnProgress | None = None,
         on_wait: OnWait | None = None,
+        on_lag: Callable[[str, PipelineLag], None] | None = None,
         stop: threading.Event | None = None,
     ) -> tuple[LedgerEntry, ...]:
         """Make the table fit, and land. A landing with `every` continues until `stop`, unless it is not to be endless.
@@ -180,6 +216,7 @@ class Pipelines:
                 on_batch=on_batch,
                 on_progress=on_progress,
                 on_wait=on_wait,
+                on_lag=on_lag,
                 stop=stop,
             )
 
@@ -194,6 +231,7 @@ class Pipelines:
         on_batch: Callable[[str, BatchLanded], None] | None = None,
         on_progress: Callable[[str, LandProgress], None] | None = None,
         on_status: Callable[[MemberStatus], None] | None = None,
+        on_lag: Callable[[str, PipelineLag], None] | None = None,
         stop: threading.Event | None = None,
     ) -> dict[str, Exception]:
         """Run many pipelines in one Spark application. One that fails is suspended and retried.
@@ -208,6 +246,7 @@ class Pipelines:
             on_batch: Called after each batch.
             on_progress: Called with the figures of each batch.
             on_status: Called when the state of a pipeline changes.
+            on_lag: Called with the lag of each pipeline every 30 s.
             stop: Asks the application to end.
 
         Returns:
@@ -236,6 +275,8 @@ class Pipelines:
                 on_batch=on_batch,
                 on_progress=on_progress,
                 on_status=on_status,
+                on_lag=on_lag,
+                name=name or self._context.name,
                 stop=stop,
             )
 
@@ -295,7 +336,7 @@ class Pipelines:
                 raise NotFoundError(
                     f"no pipeline matches {pattern}",
                     cause=f"found: {', '.join(known)}" if known else "no pipeline was found",
-                    hint="list pipelines with seamark pipelines status; apply their spec files, or pass them with -f",
+                    hint="list pipelines with seamark pipelines list; apply their spec files, or pass them with -f",
                 )
         return tuple(
             one
@@ -305,10 +346,7 @@ class Pipelines:
         )
 
     def _read_topic(self, declared: PipelineSpec) -> TopicStatus:
-        name = declared.landing.topic
-        reading = self._kafka().read_topics([name])
+        reading = self._kafka().read_topics([declared.landing.topic])
         for error in reading.failures.values():
-            if isinstance(error, NotFoundError):
-                error.hint = f"check from.topic at {declared.place}, or create the topic: seamark topics create {name}"
-            raise error
+            raise explain_missing(error, declared)
         return reading.items[0]

@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 
 from seamark.kafka.brokers import Brokers
 from seamark.kafka.model import TopicPartition
-from seamark.pipelines.application import Application, Ends, MemberStatus
+from seamark.pipelines.application import Application, Ends
 from seamark.pipelines.declared import PipelineSpec
-from seamark.pipelines.progress import BatchLanded, LandProgress
-from seamark.pipelines.spark_job import DEFAULT_RECORDS, LandEnds, PipelineRun, read_ends
+from seamark.pipelines.progress import BatchLanded, LandProgress, MemberState, MemberStatus, StatusPublisher
+from seamark.pipelines.spark_job import DEFAULT_RECORDS, LandEnds, PipelineRun
+from seamark.pipelines.spark_topic import LagMeter, LandTopic, OnLag, read_ends
 from seamark.spark.settings import build_source_client
 from seamark.tables.model import LedgerAdvance
 
@@ -34,6 +35,8 @@ def run_application(
     on_batch: Callable[[str, BatchLanded], None] | None = None,
     on_progress: Callable[[str, LandProgress], None] | None = None,
     on_status: Callable[[MemberStatus], None] | None = None,
+    on_lag: OnLag | None = None,
+    name: str = "",
     stop: threading.Event | None = None,
 ) -> dict[str, Exception]:
     """Run pipelines until `stop` is set; those without an interval until their available records are processed.
@@ -48,6 +51,8 @@ def run_application(
         on_batch: Called after each batch, by the thread that ran it.
         on_progress: Called with the figures of each batch.
         on_status: Called when the state of a pipeline changes.
+        on_lag: Called with the lag of each pipeline every 30 s.
+        name: The name of the application, which is published with the states of its pipelines.
         stop: Asks the application to end.
 
     Returns:
@@ -55,33 +60,69 @@ def run_application(
     """
     client = source_client or build_source_client(source)
     threads = min(_MOST_THREADS, max(_LEAST_THREADS, 2 * spark.sparkContext.defaultParallelism))
-    with Brokers(client) as brokers, ThreadPoolExecutor(threads, "seamark-pipeline") as executor:
 
-        def open_run(spec: PipelineSpec) -> PipelineRun:
-            return PipelineRun(
-                spark,
-                spec.landing,
-                LandEnds(source, spec.technology.open_access(spec.settings), source_client),
-                brokers=brokers,
-                records=spec.records or DEFAULT_RECORDS,
-                start=spec.start,
-                on_progress=None if on_progress is None else partial(on_progress, spec.landing.name),
-            )
-
-        application = Application(
-            open_run=lambda spec: _FittedRun(spec, open_run),
-            read_ends=partial(read_ends, brokers),
-            executor=executor,
-            clock=time.monotonic,
-            is_endless=is_endless,
-            follow=follow,
-            on_batch=on_batch,
-            on_status=on_status,
+    def open_run(spec: PipelineSpec, topic: LandTopic) -> PipelineRun:
+        return PipelineRun(
+            spark,
+            spec.landing,
+            LandEnds(source, spec.technology.open_access(spec.settings), source_client),
+            topic=topic,
+            records=spec.records or DEFAULT_RECORDS,
+            start=spec.start,
+            on_progress=None if on_progress is None else partial(on_progress, spec.landing.name),
         )
-        for spec in specs:
-            application.add(spec)
-        application.run(stop or threading.Event())
-        return application.errors
+
+    topics: dict[str, LandTopic] = {}
+    with Brokers(client) as brokers:
+        meter = LagMeter(brokers, topics, on_lag)
+        with (
+            StatusPublisher(name, measure=None if on_lag is None else meter.measure) as publisher,
+            ThreadPoolExecutor(threads, "seamark-pipeline") as executor,
+        ):
+            members = _Members(open_run, brokers, publisher, topics)
+            application = Application(
+                open_run=members.add,
+                read_ends=partial(read_ends, brokers),
+                executor=executor,
+                clock=time.monotonic,
+                is_endless=is_endless,
+                follow=follow,
+                on_batch=on_batch,
+                on_status=on_status,
+                on_look=members.note,
+            )
+            for spec in specs:
+                application.add(spec)
+            application.run(stop or threading.Event())
+            return application.errors
+
+
+class _Members:
+    """The topics of the pipelines of an application, by which their states are published and their lag is measured."""
+
+    def __init__(
+        self,
+        open_run: Callable[[PipelineSpec, LandTopic], PipelineRun],
+        brokers: Brokers,
+        publisher: StatusPublisher,
+        topics: dict[str, LandTopic],
+    ) -> None:
+        self._open_run = open_run
+        self._brokers = brokers
+        self._publisher = publisher
+        self._topics = topics
+
+    def add(self, spec: PipelineSpec) -> _FittedRun:
+        """Add a pipeline. Its state can be published before its run can be opened."""
+        topic = self._topics[spec.landing.name] = LandTopic(spec.landing, self._brokers, start=spec.start)
+        self._publisher.add(spec.landing.name, topic.report)
+        return _FittedRun(spec, lambda one: self._open_run(one, topic))
+
+    def note(self, status: MemberStatus) -> None:
+        """Take the state of a pipeline. The lag of one that has ended isn't measured any more."""
+        if status.state is MemberState.ENDED:
+            self._topics.pop(status.name, None)
+        self._publisher.note(status)
 
 
 class _FittedRun:

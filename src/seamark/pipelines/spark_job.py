@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pkgutil import resolve_name
 from typing import Any, Protocol
 from uuid import uuid4
@@ -26,10 +27,19 @@ from seamark.errors import UnreachableError, UsageError
 from seamark.kafka.brokers import Brokers
 from seamark.kafka.model import OffsetSpec, TopicPartition
 from seamark.kafka_sink.spark import BatchLimit
-from seamark.pipelines.binding import PATIENCE_SECONDS, Binding, OnWait, Outage, check_growth, find_binding
-from seamark.pipelines.progress import BatchLanded, LandProgress
+from seamark.pipelines.binding import (
+    PATIENCE_SECONDS,
+    Binding,
+    OnWait,
+    Outage,
+    RetryWait,
+    check_growth,
+    describe_error,
+    find_binding,
+)
+from seamark.pipelines.progress import BatchLanded, LandProgress, MemberState, MemberStatus, StatusPublisher
 from seamark.pipelines.spark_frame import FrameRecipe
-from seamark.pipelines.spark_topic import LandTopic
+from seamark.pipelines.spark_topic import Ends, LagMeter, LandTopic, OnLag, read_ends
 from seamark.spark.sessions import active_session, branch, describe_jobs
 from seamark.spark.settings import build_source_client, build_source_options
 from seamark.tables.definition import Landing
@@ -97,7 +107,6 @@ DEFAULT_RECORDS = 600_000
 
 OnBatch = Callable[[BatchLanded], None]
 OnProgress = Callable[[LandProgress], None]
-Ends = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +141,7 @@ class PipelineRun:
         landing: Landing,
         ends: LandEnds,
         *,
-        brokers: Brokers,
+        topic: LandTopic,
         records: int = DEFAULT_RECORDS,
         start: OffsetSpec = OffsetSpec.EARLIEST,
         on_progress: OnProgress | None = None,
@@ -144,7 +153,7 @@ class PipelineRun:
         self._on_progress = on_progress
         self._options = {**build_source_options(ends.source), "includeHeaders": str(landing.has_headers).lower()}
         self._client = ends.build_client()
-        self._topic = LandTopic(landing, brokers)
+        self._topic = topic
         # Resolved by name, because a run in a database needs no Delta, and one in a lake no driver of PostgreSQL.
         self._target: LandTarget = resolve_name(find_technology(landing.store).driver)(landing, ends.target)
         self._is_prepared = False
@@ -157,6 +166,16 @@ class PipelineRun:
         self._is_grown = False
         self._number = 0
         self._tag = f"seamark-pipeline-{landing.name}-{uuid4().hex[:6]}"
+
+    @property
+    def name(self) -> str:
+        """The pipeline."""
+        return self._landing.name
+
+    @property
+    def owner(self) -> str:
+        """The owner of its offsets."""
+        return self._landing.owner
 
     @property
     def spots(self) -> tuple[TopicPartition, ...]:
@@ -183,6 +202,8 @@ class PipelineRun:
         if self._landing.needs_binding:
             firsts = self._bind(firsts, known)
         self.entries = {one.partition: one for one in self._target.claim(firsts)}
+        # The offsets may have been moved, and the state of a pipeline without records is published with them.
+        self._topic.mirror(self.entries.values())
         # Records that arrived in new partitions before they were seen count too.
         self._start = OffsetSpec.EARLIEST
 
@@ -341,16 +362,6 @@ class PipelineRun:
         return LandProgress(number, int(found["records"]), seconds, behind=behind, newest=found["newest"])
 
 
-def read_ends(brokers: Brokers, spots: Iterable[TopicPartition]) -> Ends:
-    """Read where committed records end, with one call for all partitions.
-
-    Raises:
-        PartialError: A partition could not be read.
-    """
-    found = brokers.read_log_offsets(spots, at=OffsetSpec.STABLE).require_complete(what="the ends of the topics")
-    return {spot: one.offset for spot, one in found.items() if one is not None}
-
-
 def run_landing(
     spark: SparkSession,
     landing: Landing,
@@ -362,13 +373,15 @@ def run_landing(
     on_batch: OnBatch | None = None,
     on_progress: OnProgress | None = None,
     on_wait: OnWait | None = None,
+    on_lag: OnLag | None = None,
     patience_seconds: float = PATIENCE_SECONDS,
     stop: threading.Event | None = None,
 ) -> tuple[LedgerEntry, ...]:
     """Process the available records of one pipeline; with `every_seconds`, continue until `stop` is set.
 
     Once it has begun, an outage of database, lake or brokers is waited out, up to `patience_seconds`; `on_wait` is
-    called before each pause. Nothing is lost or written twice, because each try begins at the ledger.
+    called before each pause. Nothing is lost or written twice, because each try begins at the ledger. `on_lag` is
+    called with the name and the lag every 30 s.
 
     Returns:
         The entries of the ledger at the end.
@@ -379,35 +392,71 @@ def run_landing(
     """
     if records < 1 or (every_seconds is not None and every_seconds < 0):
         raise UsageError("invalid batch settings: expected at least one record, and a pause of 0 s or more")
-    outage, stop = Outage(patience_seconds=patience_seconds, clock=time.monotonic), stop or threading.Event()
-
-    def count(landed: BatchLanded) -> None:
-        outage.end()
-        if on_batch is not None:
-            on_batch(landed)
-
+    stop, name = stop or threading.Event(), landing.name
     with Brokers(ends.build_client()) as brokers:
-        run = PipelineRun(spark, landing, ends, brokers=brokers, records=records, start=start, on_progress=on_progress)
-        batches = _Batches(run, brokers, on_batch=count, stop=stop)
+        topic = LandTopic(landing, brokers, start=start)
+        meter = LagMeter(brokers, {name: topic}, on_lag)
+        with StatusPublisher(name, measure=None if on_lag is None else meter.measure) as publisher:
+            publisher.add(name, topic.report)
+            publisher.note(MemberStatus(name, MemberState.STARTING))
+            run = PipelineRun(spark, landing, ends, topic=topic, records=records, start=start, on_progress=on_progress)
+            outage = Outage(patience_seconds=patience_seconds, clock=time.monotonic)
+            attempts = _Attempts(run, outage, publisher, on_wait=on_wait, stop=stop)
+
+            def count(landed: BatchLanded) -> None:
+                outage.end()
+                if on_batch is not None:
+                    on_batch(landed)
+
+            batches = _Batches(run, brokers, on_batch=count, stop=stop)
+            attempts.run(
+                batches.run_available if every_seconds is None else partial(batches.run_endless, every_seconds)
+            )
+            return tuple(run.entries.values())
+
+
+class _Attempts:
+    """Runs one pipeline, again after an outage, and publishes its state."""
+
+    def __init__(
+        self,
+        run: PipelineRun,
+        outage: Outage,
+        publisher: StatusPublisher,
+        *,
+        on_wait: OnWait | None,
+        stop: threading.Event,
+    ) -> None:
+        self._run = run
+        self._outage = outage
+        self._publisher = publisher
+        self._on_wait = on_wait
+        self._stop = stop
+
+    def run(self, process: Callable[[], None]) -> None:
+        """Begin and process, until that ends or fails permanently."""
         while True:
             try:
-                run.begin()
-                if every_seconds is None:
-                    batches.run_available()
-                else:
-                    batches.run_endless(every_seconds)
+                self._run.begin()
+                self._note(MemberState.RUNNING)
+                return process()
             except Exception as error:
                 # What can't be reached when a run begins is probably wrong in its settings.
-                wait = outage.plan(error) if run.entries else None
-                if wait is None or stop.is_set():
+                wait = self._outage.plan(error) if self._run.entries else None
+                if wait is None or self._stop.is_set() or not self._wait(wait):
+                    self._note(MemberState.ENDED, describe_error(error))
                     raise
-                _LOGGER.warning("%s: %s; next attempt in %g s", landing.owner, wait.reason, wait.seconds)
-                if on_wait is not None:
-                    on_wait(wait)
-                if stop.wait(wait.seconds):
-                    raise
-                continue
-            return tuple(run.entries.values())
+
+    def _wait(self, wait: RetryWait) -> bool:
+        """Wait for the next try. Returns whether it may begin."""
+        self._note(MemberState.RETRYING, wait.reason, wait.seconds)
+        _LOGGER.warning("%s: %s; next attempt in %g s", self._run.owner, wait.reason, wait.seconds)
+        if self._on_wait is not None:
+            self._on_wait(wait)
+        return not self._stop.wait(wait.seconds)
+
+    def _note(self, state: MemberState, reason: str = "", retry_seconds: float = 0.0) -> None:
+        self._publisher.note(MemberStatus(self._run.name, state, reason, retry_seconds))
 
 
 class _Batches:

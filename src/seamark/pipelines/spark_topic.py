@@ -1,17 +1,21 @@
-"""What a landing asks the brokers: its topic and where that begins; and the group that shows its lag."""
+"""What a pipeline asks the brokers: its topic and where that begins; and the group that shows its lag and state."""
 
 from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Collection, Iterable, Mapping
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from seamark.errors import RefusedError, SeamarkError
+from seamark.groups.lag import read_delays
 from seamark.kafka.brokers import Brokers
 from seamark.kafka.groups import Committed
-from seamark.kafka.model import OffsetSpec, TopicStatus
+from seamark.kafka.model import OffsetSpec, TopicPartition, TopicStatus
 from seamark.kafka.records import read_key_samples
 from seamark.kafka_sink.routing import Probe, probe_samples
+from seamark.pipelines.progress import MemberState, PipelineLag, RunReport
 from seamark.tables.definition import Landing
 from seamark.tables.model import LedgerEntry
 
@@ -19,15 +23,32 @@ _LOGGER = logging.getLogger("seamark.spark")
 # Keys that are looked at to tell the partitioner: of all partitions together, and of each at least.
 _SAMPLES, _LEAST_SAMPLES = 2_000, 20
 
+Ends = Mapping[TopicPartition, int]
+OnLag = Callable[[str, PipelineLag], None]
+"""Takes the name of a pipeline and its lag."""
+
+
+def read_ends(brokers: Brokers, spots: Iterable[TopicPartition]) -> Ends:
+    """Read where committed records end, with one call for all partitions.
+
+    Raises:
+        PartialError: A partition could not be read.
+    """
+    found = brokers.read_log_offsets(spots, at=OffsetSpec.STABLE).require_complete(what="the ends of the topics")
+    return {spot: one.offset for spot, one in found.items() if one is not None}
+
 
 class LandTopic:
     """The topic of one pipeline."""
 
-    def __init__(self, landing: Landing, brokers: Brokers) -> None:
+    def __init__(self, landing: Landing, brokers: Brokers, *, start: OffsetSpec = OffsetSpec.EARLIEST) -> None:
         self._landing = landing
         self._brokers = brokers
+        # What the group was told last. Its lock also keeps an older offset from being committed after a newer one.
         self._told: dict[int, int] = {}
-        self._start = OffsetSpec.EARLIEST
+        self._metadata = ""
+        self._lock = threading.Lock()
+        self._start = start
         self.topic_id = ""
 
     def read_firsts(self, known: Mapping[tuple[str, int], LedgerEntry], *, start: OffsetSpec) -> list[LedgerEntry]:
@@ -41,6 +62,9 @@ class LandTopic:
         # The newest is what Spark may read: behind an open transaction it would find nothing, and call it lost.
         starts = begins if start is OffsetSpec.EARLIEST else self._read_edge(topic, OffsetSpec.STABLE)
         self._start, self.topic_id = start, topic.topic_id
+        with self._lock:
+            # Another run may have told the group something else meanwhile.
+            self._told = {}
         found = [
             known.get(
                 (topic.topic_id, number), LedgerEntry(topic.name, topic.topic_id, number, next_offset=starts[number])
@@ -121,10 +145,55 @@ class LandTopic:
 
     def mirror(self, entries: Iterable[LedgerEntry]) -> None:
         """Commit the ledger's offsets to the group of the pipeline, which shows lag. A failure is logged only."""
-        moved = {one.partition: one.next_offset for one in entries if self._told.get(one.partition) != one.next_offset}
-        if not moved:
-            return
-        offsets = {(self._landing.topic, number): Committed(offset) for number, offset in moved.items()}
+        with self._lock:
+            moved = {
+                one.partition: one.next_offset for one in entries if self._told.get(one.partition) != one.next_offset
+            }
+            if moved:
+                self._commit(moved)
+
+    def report(self, report: RunReport) -> bool:
+        """Publish the state of the pipeline with the offsets of its group. Returns whether it succeeded.
+
+        May be called by any thread. A failure is logged only.
+        """
+        with self._lock:
+            self._metadata = report.to_metadata()
+            place: dict[int, int] = {}
+            reason = ""
+            try:
+                place = self._find_place(is_running=report.state is MemberState.RUNNING)
+            except SeamarkError as error:
+                reason = error.message
+            if reason:
+                self._log_failure(reason)
+            return bool(place) and self._commit(place)
+
+    def read_told(self) -> dict[TopicPartition, int]:
+        """Return the offsets that were committed to the group last. May be called by any thread."""
+        with self._lock:
+            return {(self._landing.topic, number): offset for number, offset in self._told.items()}
+
+    def _find_place(self, *, is_running: bool) -> dict[int, int]:
+        """Find the partition whose offset carries the state, and that offset.
+
+        The offset must not change by it: if a Delta log has lost the ledger, the group has the only copy of it. A run
+        that doesn't hold the partitions doesn't know how far the holder is.
+        """
+        if not (is_running and self._told):
+            committed = self._brokers.read_mirrored_offsets(self._landing.group)
+            topic = self._landing.topic
+            self._told = {number: found.offset for (name, number), found in committed.items() if name == topic}
+        # A group without offsets gets the one where the pipeline begins.
+        edge = OffsetSpec.EARLIEST if self._start is OffsetSpec.EARLIEST else OffsetSpec.STABLE
+        return dict(sorted((self._told or self._read_edge(self._read(), edge)).items())[:1])
+
+    def _commit(self, moved: Mapping[int, int]) -> bool:
+        carrier = min({*moved, *self._told})
+        offsets = {
+            (self._landing.topic, number): Committed(offset, metadata=self._metadata if number == carrier else "")
+            for number, offset in {carrier: self._told.get(carrier, 0), **moved}.items()
+        }
         reason = ""
         try:
             self._brokers.mirror_group_offsets(self._landing.group, offsets)
@@ -132,14 +201,15 @@ class LandTopic:
         except SeamarkError as error:
             reason = error.message
         if reason:
-            _LOGGER.info(
-                "could not commit the offsets of group %s, so that its lag is out of date: %s",
-                self._landing.group,
-                reason,
-            )
-            # If brokers are down, kafka-python drops sockets without closing them. They are freed here, and not before:
-            # the traceback of the error refers to them.
-            gc.collect()
+            self._log_failure(reason)
+        return not reason
+
+    def _log_failure(self, reason: str) -> None:
+        text = "could not commit the offsets of group %s, so that its lag and state are out of date: %s"
+        _LOGGER.info(text, self._landing.group, reason)
+        # If brokers are down, kafka-python drops sockets without closing them. They are freed here, and not before: the
+        # traceback of the error refers to them.
+        gc.collect()
 
     def _read(self) -> TopicStatus:
         reading = self._brokers.read_topics([self._landing.topic])
@@ -150,3 +220,38 @@ class LandTopic:
     def _read_edge(self, topic: TopicStatus, edge: OffsetSpec) -> dict[int, int]:
         found = self._brokers.read_log_offsets(topic.spots, at=edge).require_complete(what=f"the topic {topic.name}")
         return {partition: stamp.offset for (_, partition), stamp in found.items() if stamp is not None}
+
+
+class LagMeter:
+    """Measures the lag of the pipelines of an application, with a few requests for all of them."""
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        topics: Mapping[str, LandTopic],
+        on_lag: OnLag | None,
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._brokers = brokers
+        self._topics = topics
+        self._on_lag = on_lag
+        self._now = now
+
+    def measure(self) -> None:
+        """Measure the lag of each pipeline whose offsets are known. Brokers that don't answer are asked later."""
+        told = {name: offsets for name, topic in list(self._topics.items()) if (offsets := topic.read_told())}
+        try:
+            spots = {spot for one in told.values() for spot in one}
+            found = self._brokers.read_log_offsets(spots, at=OffsetSpec.STABLE).found
+            ends = {spot: stamp.offset for spot, stamp in found.items() if stamp is not None}
+            behind = [(spot, at) for one in told.values() for spot, at in one.items() if at < ends.get(spot, 0)]
+            delays = read_delays(self._brokers, behind, ends, now_ms=round(self._now() * 1000)) if behind else {}
+        except SeamarkError as error:
+            _LOGGER.info("could not measure the lag of pipelines: %s", error.message)
+            return
+        for name, offsets in told.items():
+            lag = sum(max(0, ends.get(spot, 0) - at) for spot, at in offsets.items())
+            known = [delays[one].seconds for one in offsets.items() if one in delays]
+            if self._on_lag is not None:
+                self._on_lag(name, PipelineLag(lag, max(known, default=None) if lag else 0.0))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from seamark.core.readings import Severity
 from seamark.errors import SeamarkError
-from seamark.pipelines.status import LandPlan, LandState
+from seamark.pipelines.progress import RunReport
+from seamark.pipelines.status import LandPlan, LandState, PipelineState, PipelineStatus
 from seamark.pipelines.submission import Submission, SubmitForm, render_application, render_line, render_task
 from seamark.report.listing import Column, Listing, View
 from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Span, Style, line
-from seamark.report.words import render_count, render_number
+from seamark.report.words import render_count, render_duration, render_number, style_severity
 from seamark.spark.packing import SparkPack, SubmitOption
 
 SUBMIT_OPTION_LISTING: Listing[SubmitOption] = Listing(
@@ -122,6 +125,125 @@ def build_landings_view(plans: Sequence[LandPlan], failures: Mapping[str, Seamar
         body=lambda: {"items": [plan.to_dict() for plan in plans], "failures": build_failures(failures)},
         empty="No pipelines are defined.",
     )
+
+
+def _render_rows(status: PipelineStatus) -> str:
+    table = status.table
+    if table is None or table.rows is None:
+        return "-"
+    return f"~{render_number(table.rows)}" if table.is_estimate else render_number(table.rows)
+
+
+def _render_lag_seconds(status: PipelineStatus) -> str:
+    return "-" if status.lag_seconds is None else render_age(status.lag_seconds)
+
+
+def render_age(seconds: float) -> str:
+    """Format an age in whole units; less than a second is 0 s."""
+    return "0 s" if seconds < 1 else render_duration(seconds)
+
+
+def _render_committed(status: PipelineStatus) -> str:
+    committed_at = status.table.committed_at if status.table is not None else None
+    return "-" if committed_at is None else f"{render_age(max(0.0, status.at - committed_at))} ago"
+
+
+def _render_status(status: PipelineStatus) -> str:
+    """Format the state and what is wrong: `✗ suspended: column boss_id is text (retry in 40 s)`."""
+    text = f"{status.state}: {status.reason}" if status.reason else status.state.value
+    if status.retry_seconds is not None:
+        text += f" (retry in {render_age(status.retry_seconds)})"
+    # The state is one of the problems if it is one; the others follow it.
+    others = [one.message for one in status.problems if not one.message.startswith(status.state.value)]
+    is_idle = status.state is PipelineState.NOT_RUNNING and status.severity is Severity.OK
+    return f"{'-' if is_idle else _SEVERITY_SYMBOLS[status.severity]} {'; '.join([text, *others])}"
+
+
+_SEVERITY_SYMBOLS = {Severity.ERROR: "✗", Severity.WARNING: "▲", Severity.INFO: "i", Severity.OK: "✓"}
+
+STATUS_LISTING: Listing[PipelineStatus] = Listing(
+    kind="PipelineList",
+    noun="pipeline",
+    name=lambda one: one.name,
+    columns=(
+        Column("name", "PIPELINE", lambda one: one.name),
+        Column("topic", "TOPIC", lambda one: one.declared.landing.topic, wide=True),
+        Column("where", "WHERE", lambda one: one.declared.where, wide=True),
+        Column("table", "TABLE", lambda one: one.declared.landing.table),
+        Column("mode", "MODE", lambda one: one.declared.landing.mode.value),
+        Column("rows", "ROWS", lambda one: one.table.rows if one.table else None, text=_render_rows, right=True),
+        Column("lag", "LAG", lambda one: one.lag, right=True),
+        Column("lag_seconds", "FRESHNESS", lambda one: one.lag_seconds, text=_render_lag_seconds, right=True),
+        Column("last_commit", "LAST COMMIT", lambda one: one.last_commit, text=_render_committed, wide=True),
+        Column("application", "APPLICATION", lambda one: one.application, wide=True),
+        Column(
+            "state",
+            "STATE",
+            lambda one: one.state.value,
+            text=_render_status,
+            style=lambda one: style_severity(one.severity),
+        ),
+        Column("reason", "", lambda one: one.reason),
+        Column("severity", "", lambda one: one.severity.value),
+    ),
+)
+
+
+def build_statuses_view(found: Sequence[PipelineStatus]) -> View[PipelineStatus]:
+    """Build the table of pipelines, with how many there are in each state."""
+    return View(
+        STATUS_LISTING,
+        tuple(found),
+        body=lambda: {"items": [one.to_dict() for one in found]},
+        lines=lambda screen: [*STATUS_LISTING.build_lines(found, screen), *_build_summary(found)],
+        empty="No pipelines are defined.",
+    )
+
+
+def _build_summary(found: Sequence[PipelineStatus]) -> Iterator[Line]:
+    if not found:
+        return
+    counts = Counter(one.state for one in found)
+    states = ", ".join(f"{render_number(counts[state])} {state}" for state in PipelineState if counts[state])
+    yield line(f"{render_count(len(found), 'pipeline')}: {states}")
+
+
+def build_status_view(status: PipelineStatus) -> View[PipelineStatus]:
+    """Build one pipeline with its partitions and what to do."""
+    return View(
+        STATUS_LISTING,
+        (status,),
+        kind="Pipeline",
+        body=status.to_dict,
+        lines=lambda _: list(_build_status_lines(status)),
+    )
+
+
+def _build_status_lines(status: PipelineStatus) -> Iterator[Line]:
+    landing = status.declared.landing
+    yield line(
+        Span(f"Pipeline {landing.name}", Style.STRONG),
+        f"  {landing.topic} → {status.declared.where}, {landing.table} ({landing.mode})",
+    )
+    yield line(Span(f"  {_render_status(status)}", style_severity(status.severity)))
+    if isinstance(status.report, RunReport):
+        seen = render_age(max(0.0, status.at - status.report.at_ms / 1000))
+        yield line(f"  application {status.report.application} on {status.report.host}, last seen {seen} ago")
+    yield line(
+        f"  rows {_render_rows(status)}, lag {'-' if status.lag is None else render_number(status.lag)}, "
+        f"freshness {_render_lag_seconds(status)}, last commit {_render_committed(status)}"
+    )
+    for one in status.partitions:
+        begin = f"starts at {status.declared.start}" if one.landed is None else f"at offset {render_number(one.landed)}"
+        delay = status.delays.get(one.partition)
+        age = f", freshness {render_age(delay.seconds)}" if delay is not None else ""
+        yield line(
+            f"  partition {one.partition}: {begin}; offsets {render_number(one.bounds.earliest)} to "
+            f"{render_number(one.bounds.latest)}, lag {render_number(one.behind)}{age}"
+        )
+    for problem in status.problems:
+        if problem.fix:
+            yield line(Span("  fix: ", Style.STRONG), problem.fix)
 
 
 def build_landing_view(plan: LandPlan) -> View[LandPlan]:

@@ -135,6 +135,23 @@ class TableLayout:
 
 
 @dataclass(frozen=True, slots=True)
+class TableStatus:
+    """What a pipeline's table and its ledger say.
+
+    Attributes:
+        entries: The entries of the ledger, by topic ID and partition.
+        rows: How many rows the table has; None if that isn't known without reading them.
+        is_estimate: Whether `rows` is an estimate.
+        committed_at: When the ledger was last changed, in seconds since the epoch; None before the first run.
+    """
+
+    entries: Mapping[tuple[str, int], LedgerEntry]
+    rows: int | None = None
+    is_estimate: bool = False
+    committed_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FilePart:
     """The files of one date; of the whole table where it is not parted. `fewest` is how many they could be."""
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from seamark.core.readings import Reading
 from seamark.core.refs import build_pipeline_owner, is_pipeline
 from seamark.errors import SeamarkError, UsageError
-from seamark.tables.model import FilePart, LedgerEntry
+from seamark.tables.model import FilePart, LedgerEntry, TableStatus
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -67,6 +67,9 @@ class PipelineTable(Protocol):
 
     def read_offsets(self) -> Mapping[tuple[str, int], LedgerEntry]:
         """Return the entries of the pipeline; none before its first run."""
+
+    def read_status(self) -> TableStatus:
+        """Return the entries and how many rows there are. Must not read rows, because there may be billions."""
 
     def plan_layout(self) -> tuple[str, ...]:
         """Return what is missing before a run, as statements to show.

@@ -6,6 +6,7 @@ rows of a batch to the driver's half itself.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -138,6 +139,17 @@ class TableSuite:
         assert harness.read_ids() == [1, 2, 3, 4]
         assert read_places(read_ledger()) == {FIRST.key: 8, SECOND.key: 10}
         assert {key: entry.next_offset for key, entry in table.read_offsets().items()} == {FIRST.key: 8, SECOND.key: 10}
+
+    def test_status_has_offsets_rows_and_the_last_commit(self, harness, table, open_run):
+        before = table.read_status()
+        assert (dict(before.entries), before.rows or 0, before.committed_at) == ({}, 0, None)
+        run, held = open_run(FIRST, SECOND)
+        harness.land(run, [LedgerAdvance(held[0], 8)], {0: [1, 2, 3]})
+        found = table.read_status()
+        assert {key: entry.next_offset for key, entry in found.entries.items()} == {FIRST.key: 8, SECOND.key: 9}
+        # An estimate may not be there yet.
+        assert found.rows == 3 or (found.is_estimate and found.rows is None)
+        assert abs(time.time() - found.committed_at) < 60
 
     def test_range_without_records_moves_the_offset(self, harness, open_run, read_ledger):
         run, held = open_run()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +21,8 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
+from seamark.cli.main import execute
+from seamark.cli.session import Session
 from seamark.spark.settings import SparkOptions
 from tests.spark.lake_stage import build_lake
 from tests.spark.land_fleet import open_land_fleet
@@ -103,7 +107,7 @@ class LakeFleet:
             await_for(lambda name=name: self.is_whole(name), f"{name} to be whole")
 
     @contextmanager
-    def running(self, spark, statuses):
+    def running(self, spark, statuses, **more):
         """The application in a thread of this process."""
         stop, errors = threading.Event(), []
         pipelines = self.fleet.pipelines
@@ -116,6 +120,7 @@ class LakeFleet:
                     follow=lambda: pipelines.choose(application="lake"),
                     on_status=statuses.append,
                     stop=stop,
+                    **more,
                 )
             except Exception as error:  # noqa: BLE001 - told by the test
                 errors.append(error)
@@ -169,6 +174,81 @@ def test_bad_record_suspends_its_table_alone_until_its_offsets_are_moved(spark, 
         assert fleet.read(name) == Counter(range(350)), name
     assert set(fleet.read(bad)) == {number for number in range(300) if number % PARTITIONS}
     assert {one.state.value for one in statuses if one.name != bad} <= {"starting", "running", "retrying"}
+
+
+def run_cli(*argv):
+    """The command line in this process, which finds the context by its environment."""
+    out, err = io.StringIO(), io.StringIO()
+    code = execute(argv, session=Session(out=out, err=err))
+    return code, out.getvalue(), err.getvalue()
+
+
+def read_states():
+    found = json.loads(run_cli("pipelines", "list", "-o", "json")[1])
+    return {one["name"]: one for one in found["items"]}
+
+
+def test_other_processes_see_states_rows_and_lag_of_a_running_application(spark, fleet):
+    fleet.apply()
+    (bad, _), (good, _), *_ = fleet.names
+    table = fleet.names[-1][0]
+    assert {one["state"] for one in read_states().values()} == {"not running"}
+    lags = {}
+    with fleet.running(spark, [], on_lag=lags.__setitem__):
+        for name in fleet.topics:
+            fleet.produce(name, 300, bad=name == bad)
+        await_for(lambda: read_states()[bad]["state"] == "suspended", "the suspension")
+        fleet.await_whole(*(name for name in fleet.topics if name != bad))
+        await_for(lambda: read_states()[good]["lag"] == 0, "the lag of the good one")
+        found = read_states()
+        assert (found[good]["state"], found[good]["rows"], found[good]["lag_seconds"]) == ("running", 300, 0)
+        assert (found[good]["application"], found[good]["severity"], found[good]["problems"]) == ("dev", "ok", [])
+        assert found[good]["last_commit"]
+        assert "can't be a row of" in found[bad]["reason"]
+        assert (found[bad]["rows"], found[bad]["lag"]) == (0, 301)
+        assert 0 < found[bad]["lag_seconds"] < WAIT_SECONDS
+        with psycopg.connect(fleet.stack.postgres.dsn, autocommit=True) as connection:
+            connection.execute(f"ANALYZE {fleet.find_table(table)}")
+        assert (read_states()[table]["rows"], read_states()[table]["rows_estimated"]) == (300, True)
+        code, out, err = run_cli("pipelines", "status", "--fail-on", "error")
+        assert (code, err) == (1, "")
+        (line,) = [line for line in out.splitlines() if line.startswith(bad)]
+        assert "✗ suspended: " in line
+        assert "can't be a row of" in line
+        assert run_cli("pipelines", "status", good, "--fail-on", "warning")[0] == 0
+        code, out, _ = run_cli("doctor")
+        assert code == 1
+        assert "(pipelines.state)" in out
+        # The first look at the lag is a second after the start, before there was any.
+        await_for(lambda: bad in lags and lags[bad].records == 301, "the lag", seconds=60)
+        assert lags[bad].seconds > 0
+    states = {one["state"] for one in read_states().values()}
+    assert states == {"ended"}
+
+
+def test_records_that_retention_will_delete_are_an_error(spark, fleet):
+    name, topic = fleet.names[0][0], fleet.topics[fleet.names[0][0]]
+    producer = Producer({"bootstrap.servers": fleet.kafka.servers})
+
+    def produce(number, days):
+        at_ms = int((time.time() - days * 86_400) * 1000)
+        producer.produce(topic, value=json.dumps({"number": number}).encode(), partition=1, timestamp=at_ms)
+        assert producer.flush(30) == 0
+        fleet.produced[name] += 1
+
+    fleet.apply()
+    produce(0, 6.6)
+    with fleet.running(spark, []):
+        fleet.await_whole(name)
+    produce(1, 6.5)
+    assert run_cli("pipelines", "status", name, "--fail-on", "error")[0] == 0
+    done = fleet.fleet.apply(fleet.fleet.topics.update(topic, set={"retention.ms": 7 * 86_400_000}))
+    assert done.is_done, done.failures
+    code, out, _ = run_cli("pipelines", "status", name, "--fail-on", "error")
+    assert code == 1, out
+    # The time of a record is known to 2%: 12 h of 6.5 days.
+    assert re.search(r"retention deletes records that are not processed in (8|9|1[012]) h", out), out
+    assert f"seamark topics update {topic}" in out
 
 
 def test_applied_pipelines_join_a_running_application(spark, fleet):

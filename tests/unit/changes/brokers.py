@@ -251,6 +251,13 @@ class FakeBrokers:
                 "alter_group_offsets", group, lambda: self._group(group).offsets.update(offsets), spots=tuple(offsets)
             )
 
+    def mirror_group_offsets(self, group, offsets):
+        self.alter_group_offsets(group, offsets)
+
+    def read_mirrored_offsets(self, group):
+        self._called("read_mirrored_offsets", group)
+        return dict(self.groups[group].offsets) if group in self.groups else {}
+
     def delete_group_offsets(self, group, spots):
         def act():
             if group not in self.groups:

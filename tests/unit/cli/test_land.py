@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +13,9 @@ from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.context.context import DatabaseSettings
 from seamark.context.reference import Secret
+from seamark.kafka.groups import Committed
+from seamark.pipelines.progress import MemberState, RunReport
+from seamark.tables.model import TableStatus
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import NOON, Outcome
 from tests.unit.fleet.living import LivingConnect, open_living_fleet
@@ -42,6 +47,7 @@ def run(tmp_path, monkeypatch):
         session = Session(out=out, err=err, now=lambda: NOON, open_fleet=open_fleet)
         return Outcome(execute(argv, session=session), out.getvalue(), err.getvalue())
 
+    run.brokers = brokers
     return run
 
 
@@ -66,3 +72,80 @@ def test_metrics_need_a_folder(run):
     ended = run("pipelines", "run", "orders", "-f", "pipelines.yaml", "--metrics", "nowhere/orders.prom")
     assert ended.code == 64
     assert "invalid value 'nowhere/orders.prom' for --metrics" in ended.err
+
+
+@pytest.fixture
+def status(run, monkeypatch):
+    """`pipelines status` of an applied pipeline; takes the state that its run has published."""
+    monkeypatch.setattr(
+        "seamark.pipelines.declared.PipelineSpec.open_table",
+        lambda spec: SimpleNamespace(read_status=lambda: TableStatus({}, rows=7, is_estimate=True)),
+    )
+    run.brokers.add_topic("orders", records=3)
+    assert run("apply", "-f", "pipelines.yaml", "--yes").code == 0
+
+    def read(state, *argv, **more):
+        report = RunReport(state, round(time.time() * 1000), application="lake", host="h1", **more)
+        offsets = {("orders", 0): Committed(0, metadata=report.to_metadata())}
+        run.brokers.add_group("seamark-pipeline-orders", offsets)
+        return run("pipelines", *argv)
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("state", "level", "code"),
+    [
+        (MemberState.RUNNING, "warning", 0),
+        (MemberState.RETRYING, "error", 0),
+        (MemberState.RETRYING, "warning", 1),
+        (MemberState.SUSPENDED, "error", 1),
+        (MemberState.SUSPENDED, "warning", 1),
+    ],
+)
+def test_exit_code_tells_the_worst_problem(status, state, level, code):
+    ended = status(state, "status", "--fail-on", level, reason="column boss_id is text")
+    assert ended.code == code, ended.err
+    assert ended.out.splitlines()[-1] == f"1 pipeline: 1 {state}"
+    assert status(state, "status", reason="x").code == 0
+
+
+def test_level_that_is_unknown_is_refused(status):
+    assert status(MemberState.RUNNING, "status", "--fail-on", "fatal").code == 64
+
+
+def test_list_and_status_show_the_same_of_the_chosen_ones(status):
+    listed = status(MemberState.SUSPENDED, "list", "ord*", reason="column boss_id is text")
+    assert listed.out == status(MemberState.SUSPENDED, "status", reason="column boss_id is text").out
+    assert "~7     3" in listed.out
+    assert "✗ suspended: column boss_id is text (retry in 0 s)" in listed.out
+    assert "no pipeline matches other" in status(MemberState.RUNNING, "list", "other").err
+    one = json.loads(status(MemberState.SUSPENDED, "status", "orders", "-o", "json", reason="x").out)
+    assert (one["kind"], one["state"], one["reason"], one["lag"], one["rows_estimated"]) == (
+        "Pipeline",
+        "suspended",
+        "x",
+        3,
+        True,
+    )
+
+
+def test_table_that_can_not_be_read_fails_the_command_but_not_its_output(run):
+    run.brokers.add_topic("orders", records=3)
+    assert run("apply", "-f", "pipelines.yaml", "--yes").code == 0
+    ended = run("pipelines", "list")
+    assert ended.code == 6
+    assert "not running; database public.orders is unreachable" in ended.out
+    assert "check host and port" in ended.err
+    assert run("pipelines", "status", "--fail-on", "error").code == 1
+
+
+def test_doctor_reports_pipelines(status, run):
+    status(MemberState.SUSPENDED, "list", reason="column boss_id is text")
+    found = [one for one in json.loads(run("doctor", "-o", "json").out)["items"] if one["check"] == "pipelines.state"]
+    assert [(one["severity"], one["subject"], one["message"]) for one in found] == [
+        ("error", "orders", "suspended: column boss_id is text")
+    ]
+    status(MemberState.RUNNING, "list")
+    found = [one for one in json.loads(run("doctor", "-o", "json").out)["items"] if one["check"] == "pipelines.state"]
+    assert [(one["severity"], one["message"]) for one in found] == [("ok", "1 pipeline has no problem")]

@@ -69,6 +69,7 @@ def test_commands_are_the_ones_of_the_design():
         "pipelines compact",
         "pipelines vacuum",
         "pipelines status",
+        "pipelines list",
         "pipelines submit",
         "copies plan",
         "copies run",

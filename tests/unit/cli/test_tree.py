@@ -238,7 +238,7 @@ SYNONYMS = {
     "plugins": ("list X", "list X", "", "", "", "list X"),
     "loggers": ("list X", "list X", "set X LEVEL", "", "", "list X"),
     "copies": ("status X", "status X", "", "", "", "status X"),
-    "pipelines": ("status X", "status X", "", "offsets move pipeline/X", "", "status X"),
+    "pipelines": ("status X", "status X", "", "offsets move pipeline/X", "", "list X"),
     "journal": ("show X", "show X", "", "", "", "list"),
     "context": ("show X", "show X", "", "", "", "list"),
     "spark": ("", "", "", "", "", ""),

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from seamark.errors import FencedError, NotFoundError, PartialError, RejectedError, UnreachableError
-from seamark.pipelines.application import FOLLOW_SECONDS, Application, MemberState
-from seamark.pipelines.progress import BatchLanded
+from seamark.pipelines.application import FOLLOW_SECONDS, Application
+from seamark.pipelines.progress import BatchLanded, MemberState
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import itertools
 import json
 import pickle
 import sys
+import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint
@@ -19,7 +20,7 @@ from seamark.pipelines.progress import BatchLanded
 from seamark.pipelines.status import LandState
 from seamark.specs.keys import build_schema
 from seamark.tables.definition import LandColumn, Landing, Mode
-from seamark.tables.model import FilePart, LedgerEntry
+from seamark.tables.model import FilePart, LedgerEntry, TableStatus
 from seamark.tables.registry import Technology, find_technology, open_registry
 from tests.fakes.tables.table_suite import OWNER, LedgerSuite, TableSuite
 from tests.unit.changes.brokers import FakeBrokers
@@ -96,6 +97,14 @@ class MemoryTable:
 
     def read_offsets(self):
         return MemoryLedger(self._memory, self._definition.owner).read()
+
+    def read_status(self):
+        entries = self.read_offsets()
+        return TableStatus(
+            entries,
+            rows=len(self._memory.rows.get(self._definition.table, ())),
+            committed_at=time.time() if entries else None,
+        )
 
     def plan_layout(self):
         known = self._memory.tables.get(self._definition.table, ())

@@ -16,9 +16,8 @@ from seamark.copies.verify.report import Compared, Verification
 from seamark.core.secrets import PLUGIN_KEYS
 from seamark.demo.chapter import Need
 from seamark.errors import UnreachableError
-from seamark.pipelines.application import MemberState, MemberStatus
-from seamark.pipelines.progress import BatchLanded
-from seamark.tables.model import LedgerEntry
+from seamark.pipelines.progress import BatchLanded, MemberState, MemberStatus
+from seamark.tables.model import LedgerEntry, TableStatus
 from tests.unit.cli.stubs import NOON, Outcome
 from tests.unit.connectors.operating import W1, W2, OperatedConnect
 from tests.unit.fleet.builders import StubKafka, topic
@@ -52,6 +51,7 @@ pipelines:
     columns: {id: bigint}
 """
 LAKE = LakeSettings("raw", "s3://bucket/raw")
+RECORDS_AGE_SECONDS = 600.0
 
 
 class FullConnect(OperatedConnect, MovingConnect):
@@ -129,6 +129,10 @@ class FakeDatabase:
     def read_if_any(self):
         return self.ledger.read()
 
+    def read_status(self):
+        entries = self.ledger.read()
+        return TableStatus(entries, rows=sum(entry.next_offset for entry in entries.values()), is_estimate=True)
+
     def read_columns(self):
         return self.columns
 
@@ -148,6 +152,9 @@ class LandEnvironment(PipelineEnvironment):
         for name in ("seamark-env.tar.gz", "seamark-main.py"):
             self.write(f"pack/{name}", "")
         self.patch.setattr("seamark.tables.postgres.technology.open_landing_database", lambda *_: self.database)
+        self.patch.setattr(
+            "seamark.tables.postgres.technology.PlannedPostgresTable.read_status", lambda _: self.database.read_status()
+        )
         self.patch.setattr("seamark.pipelines.service.require_spark", lambda: None)
         self.patch.setattr("seamark.pipelines.service.open_spark", lambda wish, work: nullcontext())
         self.patch.setattr(
@@ -169,6 +176,8 @@ class LandEnvironment(PipelineEnvironment):
     def open_fleet(self, name=None):
         fleet = super().open_fleet(name)
         object.__setattr__(fleet.context, "lakes", {"raw": LAKE})
+        # The first record of a fake topic is of the time 0.
+        fleet.pipelines._now = lambda: RECORDS_AGE_SECONDS
         return fleet
 
     def list_files(self, table):

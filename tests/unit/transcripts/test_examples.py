@@ -48,6 +48,7 @@ OWN_NAMES = {
     "offsets skip": {"log-guild": "lake", "orders-3@123": "t-0@2", "orders-dlq": "lake-dlq"},
     "offsets verify": {"backup.json": "saved.json"},
     "pipelines compact": {"payments": "events", "config": "lake"},
+    "pipelines list": {"pay*": "or*"},
     "pipelines vacuum": {"payments": "events", "config": "lake"},
     "pipelines run": {"pay*": "or*"},
     "pipelines submit": {"build": "pack"},

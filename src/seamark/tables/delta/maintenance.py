@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from seamark.core.refs import build_pipeline_owner, parse_owner
 from seamark.core.strict_json import StoredFormat, check_format
-from seamark.errors import RefusedError, UnreachableError
+from seamark.errors import NotFoundError, RefusedError, UnreachableError
 from seamark.tables.delta.buckets import DEAD_PREFIX, TOMBSTONES, parse_bucket_name
 from seamark.tables.delta.files import FILE_BYTES, DataFile, FileWriter, build_file_name, conform
 from seamark.tables.delta.location import TableLocation
@@ -50,6 +50,16 @@ def list_files(table: LakeTable) -> list[FilePart]:
     ]
 
 
+def count_rows(table: LakeTable) -> int | None:
+    """Return the rows by the statistics of the log. None without a table, or if a file has no statistics."""
+    try:
+        rows = [file.rows for file in table.list_files().files]
+    except NotFoundError:
+        return None
+    known = [count for count in rows if count is not None]
+    return sum(known) if len(known) == len(rows) else None
+
+
 class NumberedWriter(Protocol):
     """Does numbered pieces of work, on an executor: rows are their numbers. It is pickled."""
 
@@ -77,8 +87,8 @@ def compact_files(table: LakeTable, run: RunTasks) -> tuple[int, int]:
     receipts = run(len(groups), CompactionWriter(table.at, build_stored_schema(table), groups))
     files = [DataFile(**file) for one in receipts for file in one["files"]]
     removed = tuple(file for group in groups for file in group.files)
-    kept, written = sum(file.rows for file in removed), sum(file.rows for file in files)
-    if kept != written:
+    kept, written = sum(file.rows or 0 for file in removed), sum(file.rows for file in files)
+    if kept != written and all(file.rows is not None for file in removed):
         raise RefusedError(
             f"a compaction of {table.at.url} read {written:,} rows where the log has {kept:,}; no changes were made",
             hint="compare the files of the table with its log, and restore what is missing",

@@ -181,11 +181,11 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file that a version of a table has."""
+    """A file that a version of a table has. `rows` is None where the log has no statistics of it."""
 
     path: str
     size: int
-    rows: int
+    rows: int | None
     partition: Mapping[str, str | None]
 
 
@@ -244,12 +244,12 @@ def _list_files(table: DeltaTable) -> StoredFiles:
     parts = {name.removeprefix("partition."): name for name in told.column_names if name.startswith("partition.")}
     columns = {key: told.column(name).to_pylist() for key, name in parts.items()}
     paths, sizes = told.column("path").to_pylist(), told.column("size_bytes").to_pylist()
-    rows = told.column("num_records").to_pylist() if "num_records" in told.column_names else [0] * len(paths)
+    rows = told.column("num_records").to_pylist() if "num_records" in told.column_names else [None] * len(paths)
     files = tuple(
         StoredFile(
             path,
             sizes[place],
-            rows[place] or 0,
+            rows[place],
             {key: None if (value := found[place]) is None else str(value) for key, found in columns.items()},
         )
         for place, path in enumerate(paths)

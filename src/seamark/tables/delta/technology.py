@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from seamark.errors import ConfigurationError, RefusedError, UsageError, format_install_hint
-from seamark.tables.model import FilePart, LedgerEntry, TableLayout, format_type, is_nested, parse_type
+from seamark.tables.model import FilePart, LedgerEntry, TableLayout, TableStatus, format_type, is_nested, parse_type
 from seamark.tables.registry import Technology
 
 if TYPE_CHECKING:
@@ -129,6 +129,14 @@ class PlannedDeltaTable:
     def read_offsets(self) -> dict[tuple[str, int], LedgerEntry]:
         """Return what the last commit says."""
         return self._table.read_position().entries
+
+    def read_status(self) -> TableStatus:
+        """Return what the last commit says, and the rows by the statistics of the log."""
+        from seamark.tables.delta.maintenance import count_rows  # noqa: PLC0415
+
+        position = self._table.read_position()
+        committed_at = position.made_at_ms / 1000 if position.made_at_ms else None
+        return TableStatus(position.entries, rows=count_rows(self._table), committed_at=committed_at)
 
     def plan_layout(self) -> tuple[str, ...]:
         """Return what is missing, in Spark's words."""

@@ -1,4 +1,4 @@
-"""Counting in one database."""
+"""Counting in one database, and the status of a pipeline's table."""
 
 from __future__ import annotations
 
@@ -8,11 +8,22 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from types import TracebackType
 from typing import Any, LiteralString, Self
 
+import psycopg
 from psycopg import sql
 
 from seamark.core.offsets import Certainty, Counted, Distance, Mark, TableRows, WalBytes
 from seamark.errors import RejectedError
-from seamark.tables.postgres.connection import Cancelled, ReadSession, Statement
+from seamark.tables.model import LedgerEntry, TableStatus
+from seamark.tables.postgres.connection import (
+    Cancelled,
+    ReadSession,
+    Statement,
+    build_connect_error,
+    build_patient_dsn,
+    build_query_error,
+)
+from seamark.tables.postgres.ledger import TABLE, Ledger, Runner
+from seamark.tables.postgres.table import build_table
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -232,3 +243,41 @@ class Database:
 
 def _ask_catalogue(text: LiteralString, rows: TableRows) -> Statement:
     return Statement(sql.Composed([sql.SQL(text)]), (sql.Identifier(*rows.table).as_string(None),))
+
+
+_FIND = "SELECT to_regclass(%s)::oid"
+_ESTIMATE = "SELECT reltuples::bigint FROM pg_class WHERE oid = %s"
+# The column has no time zone: it is compared with the clock of a session that has the same one.
+_CHANGED = sql.SQL(
+    "SELECT (extract(epoch FROM now()) - extract(epoch FROM LOCALTIMESTAMP - max(changed_at)))::float8 "
+    "FROM {} WHERE owner = %s"
+).format(sql.Identifier(TABLE))
+
+
+def read_table_status(dsn: str, table: str, *, owner: str) -> TableStatus:
+    """Read the ledger of a pipeline, and the planner's estimate of its rows: a count would read the whole table."""
+    try:
+        connection = psycopg.connect(build_patient_dsn(dsn, client_encoding="UTF8"))
+    except psycopg.Error as error:
+        failure = build_connect_error(error, table)
+    else:
+        try:
+            with connection:
+                connection.read_only = True
+                return _read_table_status(connection, table, owner)
+        except psycopg.Error as error:
+            failure = build_query_error(error, table, what=table)
+    # Raised here, so that no traceback carries the driver's error with the DSN.
+    raise failure
+
+
+def _read_table_status(connection: psycopg.Connection[Any], table: str, owner: str) -> TableStatus:
+    found = connection.execute(_FIND, [build_table(table).as_string(connection)]).fetchall()[0][0]
+    # -1 before the first ANALYZE.
+    rows = -1 if found is None else connection.execute(_ESTIMATE, [found]).fetchall()[0][0]
+    entries: dict[tuple[str, int], LedgerEntry] = {}
+    committed_at: float | None = None
+    if connection.execute(_FIND, [TABLE]).fetchall()[0][0] is not None:
+        entries = Ledger(owner).read(Runner(connection))
+        committed_at = connection.execute(_CHANGED, [owner]).fetchall()[0][0]
+    return TableStatus(entries, rows=None if rows < 0 else rows, is_estimate=True, committed_at=committed_at)

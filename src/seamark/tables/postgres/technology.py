@@ -16,7 +16,7 @@ from seamark.context.layer import Origin, OriginKind
 from seamark.context.reference import SecretReferences
 from seamark.core.refs import build_pipeline_owner
 from seamark.errors import ConfigurationError, RefusedError, UsageError, format_install_hint
-from seamark.tables.model import ORDER_COLUMN, LedgerEntry, is_nested
+from seamark.tables.model import ORDER_COLUMN, LedgerEntry, TableStatus, is_nested
 from seamark.tables.registry import DEFAULT_KIND, Technology
 
 if TYPE_CHECKING:
@@ -139,6 +139,13 @@ class PlannedPostgresTable:
     def read_offsets(self) -> dict[tuple[str, int], LedgerEntry]:
         """Return what the ledger says."""
         return self._database.read_if_any()
+
+    def read_status(self) -> TableStatus:
+        """Return what the ledger says, and the planner's estimate of the rows."""
+        with _naming_driver():
+            from seamark.tables.postgres.counting import read_table_status  # noqa: PLC0415
+        dsn, definition = self._settings.dsn.reveal(), self._definition
+        return read_table_status(dsn, definition.table, owner=definition.owner)
 
     def plan_layout(self) -> tuple[str, ...]:
         """Return the statements that make the table fit."""
