@@ -12,8 +12,8 @@ import json
 import sys
 from pathlib import Path
 
+from seamark.copies.plan.endpoints import CopyEnds
 from seamark.copies.plan.plan import load_plan
-from seamark.copies.plan.settings import CopyEnds
 from seamark.copies.run.spark_copy import run_copy
 from seamark.spark import open_session
 

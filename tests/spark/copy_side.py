@@ -6,8 +6,8 @@ from uuid import uuid4
 
 from confluent_kafka import Producer
 
+from seamark.copies.plan.endpoints import CopyEnds
 from seamark.copies.plan.plan import CopyPlan, Limits, TopicEnd, cut_slices
-from seamark.copies.plan.settings import CopyEnds
 from seamark.kafka.partitioner import build_partitioner
 from seamark.kafka_sink.routing import Partitioner, Routing
 from seamark.spark.slices import OffsetRange

@@ -13,9 +13,9 @@ from deltalake import DeltaTable
 
 from seamark.pipelines.spark_job import LandEnds, run_landing
 from seamark.tables.definition import LandColumn, Landing
+from seamark.tables.delta.files import make_fit
 from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.maintenance import compact_files
-from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
 from tests.spark.land_stage import TopicStage
 

@@ -12,7 +12,7 @@ from seamark.cli.watch import watch_command
 from seamark.connectors.worker_views import build_workers_view
 from seamark.core.readings import Finding, Severity
 from seamark.doctor.views import build_findings_view
-from seamark.overview.views import build_status_view
+from seamark.overview.status import build_status_view
 
 if TYPE_CHECKING:
     from seamark.fleet import Fleet

@@ -22,10 +22,9 @@ from seamark.pipelines.spark_frame import KEY, PARTITION, REASON, TIMESTAMP, VAL
 from seamark.spark.tasks import TaskWriter, run_tasks
 from seamark.tables.definition import Landing
 from seamark.tables.delta.buckets import HASH
-from seamark.tables.delta.files import DataFile, TableWriter
+from seamark.tables.delta.files import DataFile, TableWriter, build_file_schema, build_table_schema, require_fit
 from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.maintenance import RunTasks, compact_files, enter_landing, vacuum_files
-from seamark.tables.delta.schema import build_file_schema, build_table_schema, require_fit
 from seamark.tables.delta.table import LakeTable, Position
 from seamark.tables.delta.technology import DATE_COLUMN, DEAD_LETTER, find_lake_type
 from seamark.tables.expressions import parse_expression

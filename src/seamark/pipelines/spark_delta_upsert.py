@@ -27,10 +27,9 @@ from seamark.pipelines.spark_frame import KEY, PARTITION, REASON, check_bound
 from seamark.tables.definition import Landing, Mode
 from seamark.tables.delta import buckets
 from seamark.tables.delta.buckets import DEAD_PREFIX, HASH, Bucket, BucketFile, BucketIndex, build_index
-from seamark.tables.delta.files import DataFile, TableWriter
+from seamark.tables.delta.files import DataFile, TableWriter, build_file_schema
 from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.merge import FORGOTTEN, BucketMerger, Merged, MergeRules
-from seamark.tables.delta.schema import build_file_schema
 from seamark.tables.delta.table import RecordTimes, Rewrite, StaleFilesError, StoredFile
 from seamark.tables.delta.technology import DEAD_LETTER
 from seamark.tables.model import DELETED, KAFKA_OFFSET, OFFSET, RECORD_MILLIS, LedgerAdvance

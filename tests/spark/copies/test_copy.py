@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer
 
 from seamark.copies.cutover.translation import build_map, translate
+from seamark.copies.plan.endpoints import CopyEnds
 from seamark.copies.plan.plan import CopyPlan, Limits, TopicEnd, cut_slices
-from seamark.copies.plan.settings import CopyEnds
 from seamark.copies.run.spark_copy import run_copy
 from seamark.kafka.partitioner import choose_partition
 from seamark.kafka_sink.routing import Partitioner, Routing

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from pyspark.errors import PySparkException
 
+from seamark.copies.plan.endpoints import CopyEnds
 from seamark.copies.plan.plan import CopyPlan, TopicEnd
-from seamark.copies.plan.settings import CopyEnds
 from seamark.copies.run import spark_copy as copy_job
 from seamark.copies.run.spark_copy import CopySink, CopyWriter, run_copy
 from seamark.core.readings import Reading

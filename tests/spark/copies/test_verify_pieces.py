@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from seamark.copies.plan.endpoints import CopyEnds
 from seamark.copies.plan.progress import Question
-from seamark.copies.plan.settings import CopyEnds
 from seamark.copies.verify import spark_match as recount_job
 from seamark.copies.verify import spark_verify as verify_job
 from seamark.copies.verify.spark_match import RunTable

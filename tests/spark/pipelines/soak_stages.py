@@ -22,8 +22,8 @@ from deltalake import DeltaTable
 from seamark.devstack.client import ask
 from seamark.errors import SeamarkError
 from seamark.tables.definition import Format, LandColumn, Landing, Mode
+from seamark.tables.delta.files import make_fit
 from seamark.tables.delta.location import TableLocation
-from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
 from tests.spark.driver_stage import WAIT_SECONDS, DriverStage, wait_for
 from tests.spark.pipelines.cut_proxy import CutProxy

@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 
 from seamark.pipelines.spark_delta import LakeTarget
 from seamark.tables.definition import DeadLetters, LandColumn, Landing
+from seamark.tables.delta.files import make_fit
 from seamark.tables.delta.location import TableLocation
-from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
 from seamark.tables.model import LedgerAdvance, LedgerEntry
 

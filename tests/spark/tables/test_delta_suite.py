@@ -8,8 +8,8 @@ import pytest
 
 from seamark.context.context import LakeSettings
 from seamark.tables.definition import LandColumn, Landing
+from seamark.tables.delta.files import make_fit
 from seamark.tables.delta.maintenance import enter_landing
-from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.technology import open_lake, open_lake_table
 from seamark.tables.registry import find_technology
 from tests.fakes.tables.spark_rows import FakeRows, run_fake_tasks

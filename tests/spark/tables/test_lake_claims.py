@@ -12,8 +12,8 @@ import pytest
 from seamark.errors import FencedError, RefusedError
 from seamark.pipelines.spark_delta import LakeTarget
 from seamark.tables.definition import LandColumn, Landing
+from seamark.tables.delta.files import make_fit
 from seamark.tables.delta.location import TableLocation
-from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
 from seamark.tables.model import LedgerEntry
 

@@ -9,8 +9,8 @@ import pytest
 from seamark.errors import RefusedError
 from seamark.pipelines.spark_delta import LakeTarget
 from seamark.tables.definition import DeadLetters, LandColumn, Landing
+from seamark.tables.delta.files import make_fit
 from seamark.tables.delta.location import TableLocation
-from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
 from seamark.tables.delta.technology import build_lake_layout, build_lake_statements
 

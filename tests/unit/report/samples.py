@@ -27,8 +27,7 @@ from seamark.doctor.views import build_findings_view
 from seamark.errors import UnreachableError
 from seamark.offsets.model import OwnerOffsets
 from seamark.offsets.views import build_offsets_view
-from seamark.overview.status import ClusterStatus, FleetStatus
-from seamark.overview.views import build_status_view
+from seamark.overview.status import ClusterStatus, FleetStatus, build_status_view
 from seamark.report.listing import View
 
 # What no output may hold: S12 of the security facts, word for word.

@@ -9,12 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from seamark.copies.cutover.translation import CopyMap, Missing, TranslatedGroup, Translation, build_map, translate_all
-from seamark.copies.plan.endpoints import find_topic, read_stable_bounds
+from seamark.copies.plan.endpoints import build_ends, find_topic, read_stable_bounds
 from seamark.copies.plan.plan import CopyPlan, TopicEnd, build_back_name, cut_slices, parse_copy_name
 from seamark.copies.plan.planner import choose_limits
 from seamark.copies.plan.progress import AbortedRecords, CopyProgress, find_aborted, list_ahead, read_progress
 from seamark.copies.plan.registry import check_readable, find_plan, register
-from seamark.copies.plan.settings import build_ends
 from seamark.copies.run.runner import CopyEvents, CopyRunner, CopyRunOptions, SilentCopyEvents
 from seamark.copies.verify.report import describe_verification, verify
 from seamark.core.refs import is_pipeline

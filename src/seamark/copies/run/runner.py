@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Protocol
 from seamark.changes.permissions import build_access, check_permission
 from seamark.changes.plan import PlannedChange
 from seamark.copies.plan.checks import check_cluster, count_behind, find_target_aborted, read_ends
-from seamark.copies.plan.endpoints import CopyEndpoint, CopyEndpoints, RegistrationLease, find_topic
+from seamark.copies.plan.endpoints import CopyEndpoint, CopyEndpoints, RegistrationLease, build_ends, find_topic
 from seamark.copies.plan.plan import CopyPlan, Limits, extend_plan
 from seamark.copies.plan.planner import choose_limits, read_time_index
 from seamark.copies.plan.progress import CopyProgress, read_progress
 from seamark.copies.plan.registrations import Registration
 from seamark.copies.plan.registry import KnownPlan, PlanLike, find_plan, read_body, register
-from seamark.copies.plan.settings import build_ends
 from seamark.errors import RefusedError, SeamarkError
 from seamark.kafka.model import TopicStatus
 from seamark.policy.permissions import Permission
@@ -27,7 +26,7 @@ from seamark.topics.actions import AlterTopicConfig, CreateTopic
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from seamark.copies.plan.settings import CopyEnds
+    from seamark.copies.plan.endpoints import CopyEnds
     from seamark.copies.run.spark_copy import OnSlice
 
 

@@ -23,9 +23,9 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from pyspark.sql.types import StructType
 
 from seamark.copies.plan.checks import check_topic
+from seamark.copies.plan.endpoints import CopyEnds
 from seamark.copies.plan.plan import CopyPlan, SliceTask, build_tasks
 from seamark.copies.plan.progress import CopyProgress, read_progress
-from seamark.copies.plan.settings import CopyEnds
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka.log import PartitionLog
 from seamark.kafka.topics import TopicAdmin

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from seamark.copies.plan.endpoints import build_ends
 from seamark.copies.plan.registry import PlanLike, find_plan
-from seamark.copies.plan.settings import build_ends
 from seamark.errors import RefusedError, UsageError
 from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Line, Span, Style, line

@@ -18,9 +18,9 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
+from seamark.copies.plan.endpoints import CopyEnds
 from seamark.copies.plan.plan import CopyPlan
 from seamark.copies.plan.progress import Answers, Question, Recount
-from seamark.copies.plan.settings import CopyEnds
 from seamark.copies.verify.match import ExtraRecord, Parts, UnmatchedRecord
 from seamark.copies.verify.report import Coordinates, CopyFinding, Kind
 from seamark.copies.verify.sums import NO_RUN, NOT_YET, Scan, Sums, Suspect, join_ranges, list_source_ranges

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from seamark.copies.plan.checks import check_topic
+from seamark.copies.plan.endpoints import CopyEnds
 from seamark.copies.plan.plan import CopyPlan, TopicEnd
 from seamark.copies.plan.progress import CopyProgress, read_progress
-from seamark.copies.plan.settings import CopyEnds
 from seamark.copies.verify.match import index_hashes, tell_apart, tell_rest
 from seamark.copies.verify.report import (
     EXAMPLES,

@@ -144,7 +144,7 @@ class PlannedDeltaTable:
 
     def apply_layout(self, statements: Sequence[str]) -> None:
         """Create the table, or add the columns that it lacks."""
-        from seamark.tables.delta.schema import make_fit  # noqa: PLC0415
+        from seamark.tables.delta.files import make_fit  # noqa: PLC0415
 
         make_fit(self._table, self._definition)
 
