@@ -154,6 +154,10 @@ class StalePlanError(RefusedError):
     """The plan is out of date; the cause says what changed since. No changes were made."""
 
 
+class StaleFilesError(StalePlanError):
+    """Another commit has changed the files of a table that a rewrite has read."""
+
+
 class FormatVersionError(RefusedError):
     """Stored data has a format version that this seamark can't read; the message names both versions."""
 

@@ -111,6 +111,11 @@ ERRORS = (
         hint="wait until it has finished, or run: seamark journal show 01JCQ8",
         context={"change": "01JCQ8"},
     ),
+    errors.StaleFilesError(
+        "another process changed 3 files of the table in the meantime; no changes were made",
+        cause="for example part-1.parquet",
+        hint="try again",
+    ),
     errors.StalePlanError(
         "the plan is out of date; no changes were made",
         cause="changed since: connector/game/log-guild",

@@ -51,7 +51,7 @@ from seamark.offsets.stores.ledger import open_ledger
 from seamark.pipelines import actions as registered
 from seamark.pipelines import progress
 from seamark.specs.ownership import read_claims
-from seamark.tables.delta import table as vector
+from seamark.tables.delta import commits as vector
 from seamark.tables.model import LedgerEntry
 from seamark.tables.postgres import ledger as ledger_module
 from seamark.tables.postgres import upsert as tombstones

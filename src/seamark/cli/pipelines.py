@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,16 +28,7 @@ from seamark.report.words import render_count, render_number
 
 if TYPE_CHECKING:
     from seamark.fleet import Fleet
-    from seamark.pipelines.binding import RetryWait
     from seamark.pipelines.declared import PipelineSpec
-    from seamark.pipelines.progress import (
-        BatchLanded,
-        LandMetrics,
-        LandProgress,
-        MemberState,
-        MemberStatus,
-        PipelineLag,
-    )
     from seamark.pipelines.status import LandPlan
     from seamark.spark.settings import SparkOptions
 
@@ -135,135 +124,6 @@ def vacuum_landing(
 
 
 _SHOWN_FILES = 10
-_EVERY_SECONDS = 10.0
-
-
-class LandLines:
-    """Writes the metrics to the terminal."""
-
-    def __init__(self, session: Session, metrics: LandMetrics) -> None:
-        self._session = session
-        self._metrics = metrics
-        self._said_at: float | None = None
-
-    def landed(self, batch: BatchLanded) -> None:
-        """Count a batch, and report progress if nothing was reported for some time."""
-        self._metrics.landed(batch)
-        now = time.monotonic()
-        if self._said_at is None or now - self._said_at >= _EVERY_SECONDS:
-            self._said_at = now
-            self._session.reporter.note(f"  {self.say()}")
-
-    def waiting(self, wait: RetryWait) -> None:
-        """Report that something can't be reached, and when it is retried."""
-        self._metrics.waiting(wait)
-        self._session.reporter.note(f"  {wait.reason}; next try in {wait.seconds:g} s")
-
-    def close(self) -> None:
-        """Report the totals."""
-        self._session.reporter.note(self.say())
-
-    def say(self) -> str:
-        """Format the line."""
-        found = self._metrics
-        beside = f", {render_number(found.deleted)} deleted" if found.deleted else ""
-        beside += f", {render_number(found.dead)} dead letters" if found.dead else ""
-        line = f"batch {found.batches} · {render_number(found.rows)} rows{beside}"
-        # Spark reports a batch after it: the previous one is known here. The start-up time of Spark is not included.
-        if (last := found.last) is not None:
-            line += f" · {render_number(round(last.rate))} records/s · {last.seconds:.1f} s per batch"
-            line += "" if last.behind is None else f" · lag {render_number(last.behind)}"
-        return line
-
-
-class ApplicationLines:
-    """Writes the progress of an application to the terminal, and its metrics to a file. Called by many threads."""
-
-    def __init__(self, session: Session, names: Sequence[str], *, file: Path | None) -> None:
-        from seamark.pipelines.progress import LandMetrics, check_metrics_file  # noqa: PLC0415
-
-        check_metrics_file(file)
-        self._session = session
-        self._file = file
-        self._lock = threading.Lock()
-        self._metrics = {name: LandMetrics(name) for name in names}
-        self._states: dict[str, MemberState] = {}
-        self._said_at = time.monotonic()
-
-    def landed(self, name: str, batch: BatchLanded) -> None:
-        """Count a batch, and report progress if nothing was reported for some time."""
-        with self._lock:
-            self._find(name).landed(batch)
-            self._write()
-            now = time.monotonic()
-            if now - self._said_at >= _EVERY_SECONDS:
-                self._said_at = now
-                self._session.reporter.note(f"  {self.say()}")
-
-    def progressed(self, name: str, progress: LandProgress) -> None:
-        """Add the figures of a batch."""
-        with self._lock:
-            self._find(name).progressed(progress)
-
-    def measured(self, name: str, lag: PipelineLag) -> None:
-        """Take the lag of a pipeline."""
-        with self._lock:
-            self._find(name).measured(lag)
-            self._write()
-
-    def changed(self, status: MemberStatus) -> None:
-        """Report that a pipeline was suspended, is retried, or continues."""
-        from seamark.pipelines.progress import MemberState  # noqa: PLC0415
-
-        with self._lock:
-            before = self._states.get(status.name)
-            self._states[status.name] = status.state
-            self._find(status.name).set_state(is_suspended=status.state is MemberState.SUSPENDED)
-            self._write()
-            if status.state in {MemberState.SUSPENDED, MemberState.RETRYING}:
-                self._session.reporter.note(
-                    f"  {status.name}: {status.state}: {status.reason}; next attempt in {status.retry_seconds:g} s"
-                )
-            elif status.state is MemberState.ENDED and status.reason:
-                self._session.reporter.note(f"  {status.name}: {status.state}: {status.reason}")
-            elif before in {MemberState.SUSPENDED, MemberState.RETRYING}:
-                self._session.reporter.note(f"  {status.name}: {status.state}")
-
-    def close(self) -> None:
-        """Report the totals."""
-        with self._lock:
-            self._session.reporter.note(self.say())
-
-    def say(self) -> str:
-        """Format the line."""
-        found = self._metrics.values()
-        beside = "".join(
-            f", {render_number(count)} {word}"
-            for word, count in (
-                ("deleted", sum(one.deleted for one in found)),
-                ("dead letters", sum(one.dead for one in found)),
-            )
-            if count
-        )
-        states = Counter(self._states.values())
-        shown = ", ".join(f"{render_number(count)} {state}" for state, count in sorted(states.items()))
-        lag = sum(one.last.behind or 0 for one in found if one.last is not None)
-        batches, rows = sum(one.batches for one in found), sum(one.rows for one in found)
-        return (
-            f"{render_count(batches, 'batch', 'batches')} · {render_number(rows)} rows{beside} · "
-            f"lag {render_number(lag)} · {shown}"
-        )
-
-    def _find(self, name: str) -> LandMetrics:
-        from seamark.pipelines.progress import LandMetrics  # noqa: PLC0415
-
-        return self._metrics.setdefault(name, LandMetrics(name))
-
-    def _write(self) -> None:
-        from seamark.pipelines.progress import render_metrics, write_metrics  # noqa: PLC0415
-
-        if self._file is not None:
-            write_metrics(render_metrics(self._metrics.values()), self._file)
 
 
 _FORMS = [form.value for form in SubmitForm]
@@ -404,7 +264,7 @@ def run_landing(
     One pipeline by its name ends with its first error. Of several, one that fails is suspended and retried while the
     others continue, and without -f a running application follows `seamark apply`.
     """
-    from seamark.pipelines.views import build_landings_view  # noqa: PLC0415
+    from seamark.pipelines.views import ApplicationLines, build_landings_view  # noqa: PLC0415
 
     with session.fleet() as fleet:
         if len(name) == 1 and not application and not set("*?[") & set(name[0]):
@@ -419,7 +279,7 @@ def run_landing(
                 hint="apply spec files with pipelines, or pass them with -f PATH",
             )
         _agree_all(session, fleet, specs, yes=yes)
-        lines = ApplicationLines(session, [one.landing.name for one in specs], file=metrics)
+        lines = ApplicationLines(session.reporter.note, [one.landing.name for one in specs], file=metrics)
         with _taking_end() as stop:
             errors = fleet.pipelines.run_all(
                 specs,
@@ -450,12 +310,12 @@ def _run_one(
     yes: bool,
 ) -> None:
     from seamark.pipelines.progress import LandMetrics  # noqa: PLC0415
-    from seamark.pipelines.views import build_landing_view  # noqa: PLC0415
+    from seamark.pipelines.views import LandLines, build_landing_view  # noqa: PLC0415
 
     numbers = LandMetrics(declared.landing.name, file=metrics)
     plan = fleet.pipelines.plan(declared)
     _agree(session, fleet, plan, yes=yes)
-    lines = LandLines(session, numbers)
+    lines = LandLines(session.reporter.note, numbers)
     with _taking_end() as stop:
         fleet.pipelines.run(
             plan,

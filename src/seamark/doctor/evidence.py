@@ -13,9 +13,8 @@ from seamark.core.readings import Finding, Reading, Severity, fan_out
 from seamark.core.refs import ConnectorType
 from seamark.errors import SeamarkError, UnreachableError
 from seamark.kafka.api import KafkaPort
-from seamark.kafka.clusters import KafkaCluster, OpenTransaction
 from seamark.kafka.groups import GroupStatus
-from seamark.kafka.model import TopicStatus
+from seamark.kafka.model import KafkaCluster, OpenTransaction, TopicStatus
 from seamark.offsets.model import StoreReading
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from seamark.core.readings import Finding, Severity
 from seamark.doctor.evidence import Check, ClusterEvidence, Evidence, TransactionsEvidence, build_unexamined, or_ok
 from seamark.errors import NotFoundError, SeamarkError
-from seamark.kafka.clusters import KafkaCluster, OpenTransaction
-from seamark.kafka.model import OffsetSpec, TopicStatus
+from seamark.kafka.model import KafkaCluster, OffsetSpec, OpenTransaction, TopicStatus
 from seamark.report.words import render_count, render_duration
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from seamark.context.urls import build_worker_id
 from seamark.core.readings import fan_out
 from seamark.core.refs import ConnectorType
 from seamark.errors import RefusedError, SeamarkError
-from seamark.kafka.clusters import KafkaCluster
+from seamark.kafka.model import KafkaCluster
 
 if TYPE_CHECKING:
     from typing import Protocol

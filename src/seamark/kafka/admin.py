@@ -13,7 +13,6 @@ from typing import Any, Self, TypeVar
 from seamark.core.readings import Reading
 from seamark.errors import DeadlineError, MissingSettingError, NotFoundError, SeamarkError
 from seamark.kafka.clients import ConnectionEvents, wait_for
-from seamark.kafka.clusters import KafkaCluster
 from seamark.kafka.failures import (
     build_connection_error,
     build_error,
@@ -23,7 +22,7 @@ from seamark.kafka.failures import (
     is_passing,
 )
 from seamark.kafka.groups import GroupStatus
-from seamark.kafka.model import TopicStatus
+from seamark.kafka.model import KafkaCluster, TopicStatus
 from seamark.kafka.values import build_cluster, build_group, build_topic
 
 # A healthy cluster answers a describe in milliseconds, and a broker's session ends after 9 s by

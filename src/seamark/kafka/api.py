@@ -9,12 +9,13 @@ from typing import Any, Protocol
 from seamark.core.readings import Reading
 from seamark.core.refs import Port, Ports
 from seamark.errors import NotFoundError, SeamarkError
-from seamark.kafka.clusters import KafkaCluster, OpenTransaction
 from seamark.kafka.groups import Committed, Group, GroupListing, GroupOffsets, GroupStatus
 from seamark.kafka.model import (
+    KafkaCluster,
     LogOffsets,
     OffsetAndTimestamp,
     OffsetSpec,
+    OpenTransaction,
     PartitionReading,
     TopicPartition,
     TopicSize,

@@ -12,10 +12,9 @@ from seamark.core.time import limit_timeout
 from seamark.errors import RejectedError, SeamarkError, UnknownOutcomeError
 from seamark.kafka.admin import DEFAULT_TIMEOUT_SECONDS
 from seamark.kafka.bulk_reads import BulkReadAdmin, TransactionsClient
-from seamark.kafka.clusters import OpenTransaction
 from seamark.kafka.failures import build_write_failure, is_known
 from seamark.kafka.groups import Committed, GroupListing, GroupOffsets
-from seamark.kafka.model import TopicPartition, TopicSize
+from seamark.kafka.model import OpenTransaction, TopicPartition, TopicSize
 
 _SHARE = "share groups"
 

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from seamark.core.readings import Reading
 from seamark.errors import NotFoundError, SeamarkError, UnreachableError
 from seamark.kafka.admin import KafkaAdmin
-from seamark.kafka.clusters import OpenTransaction
 from seamark.kafka.failures import build_error
 from seamark.kafka.groups import Group, GroupListing, GroupOffsets
 from seamark.kafka.kafka_python import KafkaPythonClient, load
@@ -19,6 +18,7 @@ from seamark.kafka.model import (
     LogOffsets,
     OffsetAndTimestamp,
     OffsetSpec,
+    OpenTransaction,
     PartitionReading,
     TopicPartition,
     TopicStatus,

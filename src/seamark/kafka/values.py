@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from seamark.kafka.clusters import Broker, KafkaCluster
 from seamark.kafka.groups import Committed, Group, GroupListing, GroupMember, GroupStatus, GroupType
-from seamark.kafka.model import PartitionStatus, TopicConfig, TopicPartition, TopicStatus
+from seamark.kafka.model import Broker, KafkaCluster, PartitionStatus, TopicConfig, TopicPartition, TopicStatus
 
 CONFIGS_THAT_MATTER = (
     "cleanup.policy",

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from seamark.errors import RefusedError, RejectedError
+from seamark.errors import RefusedError, RejectedError, StaleFilesError
 from seamark.pipelines.bad_records import BadRecords, build_refusal
 from seamark.pipelines.binding import Binding
 from seamark.pipelines.progress import BatchLanded
@@ -27,10 +27,11 @@ from seamark.pipelines.spark_frame import KEY, PARTITION, REASON, check_bound
 from seamark.tables.definition import Landing, Mode
 from seamark.tables.delta import buckets
 from seamark.tables.delta.buckets import DEAD_PREFIX, HASH, Bucket, BucketFile, BucketIndex, build_index
+from seamark.tables.delta.commits import RecordTimes
 from seamark.tables.delta.files import DataFile, TableWriter, build_file_schema
 from seamark.tables.delta.location import TableLocation
-from seamark.tables.delta.merge import FORGOTTEN, BucketMerger, Merged, MergeRules
-from seamark.tables.delta.table import RecordTimes, Rewrite, StaleFilesError, StoredFile
+from seamark.tables.delta.merge import FORGOTTEN, BucketMerger, MergeResult, MergeRules
+from seamark.tables.delta.table import Rewrite, StoredFile
 from seamark.tables.delta.technology import DEAD_LETTER
 from seamark.tables.model import DELETED, KAFKA_OFFSET, OFFSET, RECORD_MILLIS, LedgerAdvance
 
@@ -93,7 +94,7 @@ class UpsertWriter:
         self._refuse(letters)
         bad.add(Counter(letters.column(REASON).to_pylist()), records=records.num_rows)
         rows = records.filter(pc.invert(is_bad))
-        merged = Merged()
+        merged = MergeResult()
         for bucket, file, part in self._divide(rows):
             found = BucketMerger(self.place, self.rules).merge(bucket, file, part)
             _add(merged, found)
@@ -170,7 +171,7 @@ class ExpiryWriter:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> dict[str, Any] | None:
         """Delete the expired rows of the buckets of a task."""
-        merged = Merged()
+        merged = MergeResult()
         none = pa.schema([*self.rules.physical, pa.field(DELETED, pa.bool_())]).empty_table()
         if not self.rules.is_ordered:
             none = none.append_column(OFFSET, pa.array([], pa.int64()))
@@ -195,7 +196,7 @@ def _set_letters_aside(records: pa.Table) -> pa.Table:
     )
 
 
-def _add(merged: Merged, found: Merged) -> None:
+def _add(merged: MergeResult, found: MergeResult) -> None:
     merged.files += found.files
     merged.removed += found.removed
     merged.rows += found.rows
@@ -203,7 +204,7 @@ def _add(merged: Merged, found: Merged) -> None:
     merged.expired += found.expired
 
 
-def build_merge_receipt(merged: Merged) -> dict[str, Any]:
+def build_merge_receipt(merged: MergeResult) -> dict[str, Any]:
     """Return what a task reports of its merges."""
     return {
         "files": [file.to_dict() for file in merged.files],

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from seamark.core.readings import Severity
 from seamark.errors import SeamarkError
-from seamark.pipelines.progress import RunReport
+from seamark.pipelines.binding import RetryWait
+from seamark.pipelines.progress import (
+    BatchLanded,
+    LandMetrics,
+    LandProgress,
+    MemberState,
+    MemberStatus,
+    PipelineLag,
+    RunReport,
+    check_metrics_file,
+    render_metrics,
+    write_metrics,
+)
 from seamark.pipelines.status import LandPlan, LandState, PipelineState, PipelineStatus
 from seamark.pipelines.submission import Submission, SubmitForm, render_application, render_line, render_task
 from seamark.report.listing import Column, Listing, View
@@ -273,3 +288,126 @@ def _build_lines(plan: LandPlan) -> Iterator[Line]:
         entries = render_count(plan.former, "entry", "entries")
         yield line(Span("  ! ", Style.WARN), f"the ledger has {entries} of a deleted topic of this name")
     yield line(f"  next: {plan.next_step}")
+
+
+_EVERY_SECONDS = 10.0
+
+
+class LandLines:
+    """Writes the metrics to the terminal."""
+
+    def __init__(self, note: Callable[[str], None], metrics: LandMetrics) -> None:
+        self._note = note
+        self._metrics = metrics
+        self._said_at: float | None = None
+
+    def landed(self, batch: BatchLanded) -> None:
+        """Count a batch, and report progress if nothing was reported for some time."""
+        self._metrics.landed(batch)
+        now = time.monotonic()
+        if self._said_at is None or now - self._said_at >= _EVERY_SECONDS:
+            self._said_at = now
+            self._note(f"  {self.say()}")
+
+    def waiting(self, wait: RetryWait) -> None:
+        """Report that something can't be reached, and when it is retried."""
+        self._metrics.waiting(wait)
+        self._note(f"  {wait.reason}; next try in {wait.seconds:g} s")
+
+    def close(self) -> None:
+        """Report the totals."""
+        self._note(self.say())
+
+    def say(self) -> str:
+        """Format the line."""
+        found = self._metrics
+        beside = f", {render_number(found.deleted)} deleted" if found.deleted else ""
+        beside += f", {render_number(found.dead)} dead letters" if found.dead else ""
+        line = f"batch {found.batches} · {render_number(found.rows)} rows{beside}"
+        # Spark reports a batch after it: the previous one is known here. The start-up time of Spark is not included.
+        if (last := found.last) is not None:
+            line += f" · {render_number(round(last.rate))} records/s · {last.seconds:.1f} s per batch"
+            line += "" if last.behind is None else f" · lag {render_number(last.behind)}"
+        return line
+
+
+class ApplicationLines:
+    """Writes the progress of an application to the terminal, and its metrics to a file. Called by many threads."""
+
+    def __init__(self, note: Callable[[str], None], names: Sequence[str], *, file: Path | None) -> None:
+        check_metrics_file(file)
+        self._note = note
+        self._file = file
+        self._lock = threading.Lock()
+        self._metrics = {name: LandMetrics(name) for name in names}
+        self._states: dict[str, MemberState] = {}
+        self._said_at = time.monotonic()
+
+    def landed(self, name: str, batch: BatchLanded) -> None:
+        """Count a batch, and report progress if nothing was reported for some time."""
+        with self._lock:
+            self._find(name).landed(batch)
+            self._write()
+            now = time.monotonic()
+            if now - self._said_at >= _EVERY_SECONDS:
+                self._said_at = now
+                self._note(f"  {self.say()}")
+
+    def progressed(self, name: str, progress: LandProgress) -> None:
+        """Add the figures of a batch."""
+        with self._lock:
+            self._find(name).progressed(progress)
+
+    def measured(self, name: str, lag: PipelineLag) -> None:
+        """Take the lag of a pipeline."""
+        with self._lock:
+            self._find(name).measured(lag)
+            self._write()
+
+    def changed(self, status: MemberStatus) -> None:
+        """Report that a pipeline was suspended, is retried, or continues."""
+        with self._lock:
+            before = self._states.get(status.name)
+            self._states[status.name] = status.state
+            self._find(status.name).set_state(is_suspended=status.state is MemberState.SUSPENDED)
+            self._write()
+            if status.state in {MemberState.SUSPENDED, MemberState.RETRYING}:
+                self._note(
+                    f"  {status.name}: {status.state}: {status.reason}; next attempt in {status.retry_seconds:g} s"
+                )
+            elif status.state is MemberState.ENDED and status.reason:
+                self._note(f"  {status.name}: {status.state}: {status.reason}")
+            elif before in {MemberState.SUSPENDED, MemberState.RETRYING}:
+                self._note(f"  {status.name}: {status.state}")
+
+    def close(self) -> None:
+        """Report the totals."""
+        with self._lock:
+            self._note(self.say())
+
+    def say(self) -> str:
+        """Format the line."""
+        found = self._metrics.values()
+        beside = "".join(
+            f", {render_number(count)} {word}"
+            for word, count in (
+                ("deleted", sum(one.deleted for one in found)),
+                ("dead letters", sum(one.dead for one in found)),
+            )
+            if count
+        )
+        states = Counter(self._states.values())
+        shown = ", ".join(f"{render_number(count)} {state}" for state, count in sorted(states.items()))
+        lag = sum(one.last.behind or 0 for one in found if one.last is not None)
+        batches, rows = sum(one.batches for one in found), sum(one.rows for one in found)
+        return (
+            f"{render_count(batches, 'batch', 'batches')} · {render_number(rows)} rows{beside} · "
+            f"lag {render_number(lag)} · {shown}"
+        )
+
+    def _find(self, name: str) -> LandMetrics:
+        return self._metrics.setdefault(name, LandMetrics(name))
+
+    def _write(self) -> None:
+        if self._file is not None:
+            write_metrics(render_metrics(self._metrics.values()), self._file)

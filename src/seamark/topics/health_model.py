@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from seamark.connect.model import Connector
 from seamark.core.readings import Severity
 from seamark.errors import SeamarkError
-from seamark.kafka.clusters import KafkaCluster
 from seamark.kafka.groups import Committed
-from seamark.kafka.model import LogOffsets, TopicPartition, TopicSize, TopicStatus
+from seamark.kafka.model import KafkaCluster, LogOffsets, TopicPartition, TopicSize, TopicStatus
 
 if TYPE_CHECKING:
     from seamark.context import Context

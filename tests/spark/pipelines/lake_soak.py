@@ -152,6 +152,7 @@ class LakeSoak:
             "journal": "file",
             "journal_folder": str(self.folder / "journal"),
             "insecure": True,
+            "policy": {"provider_paths": ["default", f"{self.stack.folder}/secrets/**"]},
             "kafka": {"bootstrap.servers": self.stack.kafka.bootstrap_servers},
             "connect": {"connect": {"urls": list(endpoint.urls), "worker_config": endpoint.worker_config}},
             "databases": {"limited": {"jdbc_url": url, "dsn": "secret://env/SOAK_DSN"}},
@@ -221,11 +222,13 @@ class LakeSoak:
             if tables
         }
         pipelines = {name: self.build_pipeline(name) for name in self.tables}
-        pipelines[f"{self.run}_rights"] = {
+        rights = {
             **self.build_pipeline(self.logs[0]),
             "to": {"database": "limited", "table": f"{self.run}_rights"},
             "columns": {"id": "bigint", "words": "text"},
         }
+        del rights["maintain"]
+        pipelines[f"{self.run}_rights"] = rights
         topics = {name: {"partitions": PARTITIONS, "replication_factor": 1} for name in self.tables}
         return {"connectors": connectors, "topics": topics, "pipelines": pipelines}
 

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from seamark.errors import FencedError, RefusedError, SeamarkError
+from seamark.errors import FencedError, RefusedError, SeamarkError, StaleFilesError
 from seamark.pipelines.spark_delta import run_in_tasks
 from seamark.pipelines.spark_delta_upsert import open_lake_target
 from seamark.tables.definition import DeadLetters, LandColumn, Mode
 from seamark.tables.delta import maintenance
-from seamark.tables.delta.table import StaleFilesError
 from tests.spark.lake_stage import COLUMNS, LAKES, open_lake_stage
 
 HOUR = 3600

@@ -13,9 +13,10 @@ from seamark.changes.recovery import Recovery
 from seamark.changes.timing import ChangeTiming
 from seamark.core.readings import Reading
 from seamark.errors import AlreadyExistsError, NotFoundError, RejectedError, UnknownOutcomeError
-from seamark.kafka.clusters import Broker, KafkaCluster
 from seamark.kafka.groups import Committed, Group, GroupListing, GroupOffsets, GroupStatus, GroupType
 from seamark.kafka.model import (
+    Broker,
+    KafkaCluster,
     LogOffsets,
     OffsetAndTimestamp,
     OffsetSpec,

@@ -10,8 +10,7 @@ from seamark.core.readings import Severity
 from seamark.doctor.evidence import ClusterEvidence, Evidence, TransactionsEvidence
 from seamark.doctor.topic_checks import TransactionsReader, examine_transactions
 from seamark.errors import UnreachableError
-from seamark.kafka.clusters import OpenTransaction
-from seamark.kafka.model import OffsetAndTimestamp, OffsetSpec, PartitionReading
+from seamark.kafka.model import OffsetAndTimestamp, OffsetSpec, OpenTransaction, PartitionReading
 from tests.unit.fleet.builders import connector, context, settings, topic
 
 NOW = 1_000_000.0

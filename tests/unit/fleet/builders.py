@@ -10,8 +10,16 @@ from seamark.core.readings import Reading
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, SeamarkError
 from seamark.fleet.fleet import Fleet
-from seamark.kafka.clusters import Broker, KafkaCluster
-from seamark.kafka.model import LogOffsets, PartitionReading, PartitionStatus, ScanResult, TopicConfig, TopicStatus
+from seamark.kafka.model import (
+    Broker,
+    KafkaCluster,
+    LogOffsets,
+    PartitionReading,
+    PartitionStatus,
+    ScanResult,
+    TopicConfig,
+    TopicStatus,
+)
 
 KAFKA_ID = "kafka-1"
 EVERYTHING = frozenset({"DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE", "DELETE", "ALTER", "CREATE"})

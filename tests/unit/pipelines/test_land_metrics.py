@@ -6,11 +6,11 @@ import io
 
 import pytest
 
-from seamark.cli.pipelines import LandLines
 from seamark.cli.session import Session
 from seamark.errors import UsageError
 from seamark.pipelines.binding import RetryWait
 from seamark.pipelines.progress import BatchLanded, LandMetrics, LandProgress, render_metrics
+from seamark.pipelines.views import LandLines
 from seamark.report.words import render_number
 
 BATCH = BatchLanded(0, rows=1000, deleted=2, dead=3)
@@ -72,7 +72,7 @@ def test_disk_that_is_full_ends_no_landing(tmp_path, caplog):
 def test_line_says_what_is_known():
     err = io.StringIO()
     metrics = LandMetrics("orders")
-    lines = LandLines(Session(err=err), metrics)
+    lines = LandLines(Session(err=err).reporter.note, metrics)
     lines.landed(BATCH)
     metrics.progressed(PROGRESS)
     # Nobody reads a line for each batch.
@@ -88,7 +88,7 @@ def test_outage_is_shown_until_the_next_batch(tmp_path):
     file = tmp_path / "orders.prom"
     metrics = LandMetrics("orders", file=file)
     err = io.StringIO()
-    lines = LandLines(Session(out=io.StringIO(), err=err), metrics)
+    lines = LandLines(Session(out=io.StringIO(), err=err).reporter.note, metrics)
     lines.waiting(RetryWait(4, 3, "the database does not answer"))
     assert (read(file)["retries_total"], read(file)["retry_pause_seconds"]) == (1, 4)
     assert err.getvalue() == "  the database does not answer; next try in 4 s\n"

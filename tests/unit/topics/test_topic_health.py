@@ -11,9 +11,17 @@ from seamark.context import JournalSettings
 from seamark.context.journal import JournalKind
 from seamark.core.readings import Severity
 from seamark.errors import NotFoundError, UnreachableError
-from seamark.kafka.clusters import Broker, KafkaCluster
 from seamark.kafka.groups import Committed
-from seamark.kafka.model import LogOffsets, PartitionReading, PartitionStatus, TopicConfig, TopicSize, TopicStatus
+from seamark.kafka.model import (
+    Broker,
+    KafkaCluster,
+    LogOffsets,
+    PartitionReading,
+    PartitionStatus,
+    TopicConfig,
+    TopicSize,
+    TopicStatus,
+)
 from seamark.topics.health import examine
 from seamark.topics.health_model import HealthCheck, HealthEvidence, Reader
 from seamark.topics.views import render_topic_health

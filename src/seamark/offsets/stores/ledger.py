@@ -21,8 +21,16 @@ from seamark.tables.registry import LedgerPort, NamedStore, list_owners, list_st
 
 if TYPE_CHECKING:
     from seamark.context import Context
-    from seamark.kafka.clusters import KafkaCluster, OpenTransaction
-    from seamark.kafka.model import LogOffsets, OffsetAndTimestamp, OffsetSpec, PartitionReading, TopicSize, TopicStatus
+    from seamark.kafka.model import (
+        KafkaCluster,
+        LogOffsets,
+        OffsetAndTimestamp,
+        OffsetSpec,
+        OpenTransaction,
+        PartitionReading,
+        TopicSize,
+        TopicStatus,
+    )
 
 # A ledger has no coordinator that could deny access; its store does so when it is used.
 _RIGHTS = frozenset({"READ", "DESCRIBE", "DELETE"})

@@ -100,7 +100,7 @@ class MergeRules:
 
 
 @dataclass(slots=True)
-class Merged:
+class MergeResult:
     """What a merge has done. `refused` are rows of the changes whose order can't be known."""
 
     files: list[DataFile] = field(default_factory=list)
@@ -119,7 +119,7 @@ class BucketMerger:
         self._files = place.open_files()
         self._rules = rules
 
-    def merge(self, bucket: Bucket, file: BucketFile | None, changes: pa.Table) -> Merged:
+    def merge(self, bucket: Bucket, file: BucketFile | None, changes: pa.Table) -> MergeResult:
         """Merge changes into a bucket.
 
         Args:
@@ -131,7 +131,7 @@ class BucketMerger:
         Returns:
             What was done. Without a difference nothing is written.
         """
-        rules, merged = self._rules, Merged()
+        rules, merged = self._rules, MergeResult()
         stored = self._read_stored(file)
         stones, horizon = self._read_tombstones(file)
         changes = _add_key(_cast_columns(changes, rules.physical), rules.key)
@@ -244,7 +244,7 @@ class BucketMerger:
 
     # --- writing
 
-    def _write(self, merged: Merged, bucket: Bucket, source: _Source, rows: pa.Table, stones: _Stones) -> None:
+    def _write(self, merged: MergeResult, bucket: Bucket, source: _Source, rows: pa.Table, stones: _Stones) -> None:
         """Write the rows that stay and the new ones: in several files, if the one before was too large."""
         rules, file = self._rules, source.file
         parts = bucket.split(
