@@ -1,4 +1,4 @@
-"""What was bought on each day, and by whom most: Spark over the tables of the lake.
+"""What was bought on each day, and which item most: Spark over the tables of the lake.
 
     python examples/lake/query.py
 
@@ -45,12 +45,13 @@ def main():
         lake = open_lake(fleet.context.lakes["lake"])
     # open_session keeps the keys of S3 off the command line of Spark's JVM.
     spark = open_session(app="lake query", conf={**build_conf(lake), "spark.log.level": "ERROR"})
-    for name in ("player", "purchase"):
-        spark.read.format("delta").load(build_path(lake, f"raw/{name}")).createOrReplaceTempView(name)
+    for view, table in (("buy", "log/buy"), ("item", "code/item"), ("price", "code/price")):
+        spark.read.format("delta").load(build_path(lake, table)).createOrReplaceTempView(view)
     spark.sql(
         """
-        SELECT event_date, count(*) AS purchases, sum(price) AS spent, max_by(player.name, price) AS highest
-        FROM purchase JOIN player ON player.id = purchase.player
+        SELECT event_date, count(*) AS purchases, sum(amount) AS spent, max_by(item.name, amount) AS highest,
+               max(price.value) AS list_price
+        FROM buy JOIN item ON item.id = buy.item JOIN price ON price.id = buy.item
         WHERE seamark_dead_letter IS NULL
         GROUP BY event_date ORDER BY event_date
         """

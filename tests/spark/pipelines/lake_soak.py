@@ -9,6 +9,7 @@ and again. At the end every record of a log table is a row once, and every code 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -19,6 +20,8 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections import Counter
 from pathlib import Path
 from uuid import uuid4
@@ -30,6 +33,7 @@ from deltalake import DeltaTable
 import seamark
 from seamark.devstack.client import ask, load_stack
 from seamark.errors import SeamarkError
+from seamark.tables.delta.table import LakeTable
 from tests.spark.driver_stage import wait_for
 from tests.spark.lake_stage import build_lake
 
@@ -42,13 +46,13 @@ MOST_MEMORY_MB = 2560
 class LakeSoak:
     """One fleet of tables, and what is done to it."""
 
-    def __init__(self, stack, folder, *, logs, codes, bulks, changes, seed=0, master="local[2]", say=print):
+    def __init__(self, stack, folder, *, logs, codes, bulks, changes, seconds, seed=0, master="local[2]", say=print):
         self.stack, self.folder, self.say, self.master = stack, Path(folder), say, master
         self.run = f"k{uuid4().hex[:5]}"
         self.logs = [f"{self.run}_log{number}" for number in range(logs)]
         self.codes = [f"{self.run}_code{number}" for number in range(codes)]
         self.bulks = [f"{self.run}_bulk{number}" for number in range(bulks)]
-        self.changes = changes
+        self.changes, self.seconds = changes, seconds
         self.dice = random.Random(seed)
         self.counts = Counter()
         self.lake = build_lake(stack, "s3")
@@ -90,10 +94,13 @@ class LakeSoak:
 
     def write(self):
         """Change rows until so many changes are made. One session, so that sources see changes in their order."""
-        left, connection = self.changes, self.connect()
+        left, connection, began = self.changes, self.connect(), time.monotonic()
         while left > 0 and not self.stop.is_set():
             try:
                 left -= self.change(connection)
+                # At an even pace, so that every fault meets records.
+                due = began + self.seconds * (1 - left / self.changes)
+                self.stop.wait(max(0.0, due - time.monotonic()))
             except psycopg.OperationalError:
                 time.sleep(0.5)
                 connection = wait_for(self.try_connect, "the database was back")
@@ -426,12 +433,12 @@ class LakeSoak:
         finally:
             consumer.close()
 
-    def check(self, fleet):
+    def check(self):
         for name in self.tables:
             if name in self.bulks:
                 continue
-            entries = fleet.offsets.get(f"pipeline/{name}")
-            found = {one.partition["kafka_partition"]: one.offset["kafka_offset"] for one in entries.entries}
+            table = LakeTable(self.lake.below(f"raw/{name}"), owner=f"pipeline/{name}")
+            found = {partition: entry.next_offset for (_, partition), entry in table.read().items()}
             assert found == self.read_ends(name), name
         for name in self.logs:
             places = self.read_lake(name, "_partition", "_offset")
@@ -449,6 +456,10 @@ class LakeSoak:
         if self.process is not None and self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(30)
+        for kind in ("log", "code", "bulk"):
+            url = f"{self.stack.connect['connect'].urls[0]}/connectors/{self.run}-{kind}"
+            with contextlib.suppress(urllib.error.HTTPError):
+                urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=60).close()
         with wait_for(self.try_connect, "the database was back") as connection:
             for name in [*self.tables, f"{self.run}_rights"]:
                 connection.execute(f"DROP TABLE IF EXISTS {name}")
@@ -496,7 +507,7 @@ def measure_pss(pid, others=()):
 
 def soak(stack, folder, *, faults, every, end_seconds=600, **more):
     """Run it all. Returns what was counted."""
-    stage = LakeSoak(stack, folder, **more)
+    stage = LakeSoak(stack, folder, seconds=1.3 * faults * every, **more)
     began = time.monotonic()
     try:
         stage.create()
@@ -513,7 +524,7 @@ def soak(stack, folder, *, faults, every, end_seconds=600, **more):
             stage.say(f"equal after {time.monotonic() - began:.0f} s")
             stage.pause_sources(fleet)
             time.sleep(15)
-            stage.check(fleet)
+            stage.check()
             assert max(stage.memory) < MOST_MEMORY_MB, max(stage.memory)
             stage.counts["memory in MB"] = max(stage.memory)
             stage.counts["seconds"] = int(time.monotonic() - began)
