@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from seamark.errors import FencedError, PartialError, SeamarkError
 from seamark.kafka.model import TopicPartition
-from seamark.pipelines.binding import describe_error, is_passing
+from seamark.pipelines.binding import describe_error, is_ours, is_passing
 from seamark.pipelines.declared import PipelineSpec
 from seamark.pipelines.progress import BatchLanded, MemberState, MemberStatus
 
@@ -368,7 +368,7 @@ class Application:
         member.due_at = self._clock() + pause
         state = MemberState.SUSPENDED if kind == "refused" else MemberState.RETRYING
         self._set(member, MemberStatus(member.name, state, describe_error(error), pause, member.status.lag))
-        if kind == "refused" and not isinstance(error, SeamarkError):
+        if kind == "refused" and not is_ours(error):
             _LOGGER.warning("pipeline %s is suspended", member.name, exc_info=error)
 
     def _set(self, member: _Member, status: MemberStatus) -> None:

@@ -153,6 +153,8 @@ _FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 60.0
 PATIENCE_SECONDS = 3600.0
 """How long an outage may last. Longer than a failover or a rolling upgrade takes, shorter than a night."""
 # Of an error of a task, and of its own Kafka client, Spark passes on the text alone.
+# As `spark/tasks.py` writes the errors of tasks, which Spark passes on as text.
+_OURS = re.compile(r"^seamark\.errors\.\w+: (.+)(?:\n  cause: (.+))?", re.MULTILINE)
 _PASSING = re.compile(
     r"seamark\.errors\.(Unreachable|Deadline|Unsettled)Error"
     r"|org\.apache\.kafka\.common\.errors\."
@@ -217,10 +219,17 @@ class Outage:
         return RetryWait(seconds, self._number, describe_error(error))
 
 
+def is_ours(error: BaseException) -> bool:
+    """Whether an error is one of ours, also where Spark passes on its text from a task."""
+    return isinstance(error, SeamarkError) or _OURS.search(str(error)) is not None
+
+
 def describe_error(error: BaseException) -> str:
     """Return the reason of an error in one line."""
     if isinstance(error, SeamarkError):
         return error.message
+    if (ours := _OURS.search(str(error))) is not None:
+        return f"{ours[1]}: {ours[2]}"[:200] if ours[2] else ours[1][:200]
     found = _PASSING.search(str(error))
     line = str(error)[found.start() :].partition("\n")[0] if found else str(error).partition("\n")[0]
     return line[:200]

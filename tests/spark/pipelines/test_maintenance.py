@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from seamark.errors import FencedError, RefusedError, SeamarkError, StaleFilesError
+from seamark.errors import FencedError, RefusedError, SeamarkError, StaleFilesError, UnreachableError
 from seamark.pipelines.spark_delta import run_in_tasks
 from seamark.pipelines.spark_delta_upsert import open_lake_target
 from seamark.tables.definition import DeadLetters, LandColumn, Mode
@@ -146,8 +146,7 @@ def test_races_of_upsert_compaction_and_vacuum_lose_nothing(spark, open_stage):
         letters = [one["seamark_dead_letter"]["offset"] for one in found if one["seamark_dead_letter"] is not None]
         assert len(letters) == 50
         assert stage.read_ledger() == stage.read_ends()
-        others = [
-            f"{error}: {error.cause}" for error in failures if not isinstance(error, FencedError | StaleFilesError)
-        ]
-        assert others == []
+        # A folder's listing may meet a file that another one has just renamed: an outage, which a run waits out.
+        expected_errors = FencedError | StaleFilesError | UnreachableError
+        assert [f"{error}: {error.cause}" for error in failures if not isinstance(error, expected_errors)] == []
         assert failures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import DeadlineError, FencedError, RejectedError, UnreachableError
-from seamark.pipelines.binding import Outage, RetryWait, is_passing
+from seamark.pipelines.binding import Outage, RetryWait, describe_error, is_ours, is_passing
 
 
 class Clock:
@@ -65,4 +65,17 @@ def test_error_that_does_not_pass_is_not_waited_for():
 def test_reason_of_spark_is_its_line():
     text = "[FOREACH] …\nTraceback\nseamark.errors.UnreachableError: the database broke off\n  at org.apache…"
     wait = Outage(clock=Clock()).plan(RuntimeError(text))
-    assert wait.reason == "seamark.errors.UnreachableError: the database broke off"
+    assert wait.reason == "the database broke off"
+
+
+def test_error_of_a_task_is_described_by_its_own_message():
+    text = (
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+        "seamark.errors.AuthorizationError: not authorized to write to table orders\n"
+        "  cause: permission denied for table orders\n  hint: run GRANT"
+    )
+    assert describe_error(RuntimeError(text)) == (
+        "not authorized to write to table orders: permission denied for table orders"
+    )
+    assert is_ours(RuntimeError(text))
+    assert not is_ours(RuntimeError("Job aborted"))
