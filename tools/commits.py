@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BASE = "a7b80040e1a73b9ae65f3fe989998c260c36d991"
 BASE_TIME = "2026-11-18T04:34:41Z"
 MOST_CHARACTERS = 72
-_SUBJECT = re.compile(r"(?P<areas>[a-z0-9_.-]+(?:, [a-z0-9_.-]+)*): (?P<verb>[a-z][a-z-]*)(?: \S.*)?")
+_SUBJECT = re.compile(r"(?P<areas>[a-z0-9_.-]+(?:, [a-z0-9_.-]+)*): (?P<verb>[a-z][a-z-]*),?(?: \S.*)?")
 # What "fixed", "fixing" and "fixes" end with. A verb may end like that, too.
 _NOT_IMPERATIVE = re.compile(r"(?:ed|ing|[^s]s)$")
 _VERBS = {"bias", "bring", "embed", "exceed", "feed", "focus", "need", "ping", "proceed", "seed", "speed", "string"}
