@@ -24,7 +24,8 @@ def count_lines(text):
 
 
 def test_modules_are_few(modules):
-    assert len(modules) <= 420
+    # The restructuring ended with 420; the commands of daily operation may add a few.
+    assert len(modules) <= 440
 
 
 def test_no_module_is_long(modules):
