@@ -13,7 +13,6 @@ from seamark.cli.complete import (
     complete_clusters,
     complete_connectors,
     complete_loggers,
-    complete_plugins,
     complete_workers,
 )
 from seamark.cli.confirm import (
@@ -34,11 +33,10 @@ from seamark.cli.tree import command, group
 from seamark.cli.watch import watch_command
 from seamark.connect.loggers import LEVELS
 from seamark.connect.model import Connector
-from seamark.connect.plugins import FleetPlugin
 from seamark.connectors.heal import HealSettings
 from seamark.connectors.model import Selection
 from seamark.connectors.views import build_connector_view, build_connectors_view, build_heal_view
-from seamark.connectors.worker_views import build_loggers_view, build_plugins_view
+from seamark.connectors.worker_views import build_loggers_view
 from seamark.core.readings import Reading
 from seamark.errors import InterruptedRunError, NotFoundError, PartialError, SeamarkError
 from seamark.policy.permissions import find_confirmation
@@ -251,38 +249,6 @@ def set_logger(
     with session.fleet() as fleet:
         planned = fleet.loggers.set(name, level, cluster=cluster, workers=worker, all_workers=all_workers)
         confirm_and_apply(session, fleet, planned, how)
-
-
-@group()
-def plugins() -> None:
-    """Inspect connector plugins."""
-
-
-@plugins.command("list", examples=["seamark plugins list", "seamark plugins list --mismatched"])
-@click.argument("names", nargs=-1, metavar="[CLASS|GLOB]...", shell_complete=complete_plugins)
-@option("--mismatched", is_flag=True, help="Only plugins that are missing or differ on a worker.")
-@option("--cluster", metavar="NAME", help="Only plugins of this Connect cluster.", shell_complete=complete_clusters)
-@show_command
-def list_plugins(fleet: Fleet, *, names: tuple[str, ...], mismatched: bool, cluster: str | None) -> Answer:
-    """List connector plugins and their versions.
-
-    CLASS is a class name or its last part. Workers on which a plugin is missing or has another version are listed,
-    because a connector can run on any worker of its Connect cluster.
-    """
-    reading = fleet.connectors.plugins(cluster=cluster)
-    asked = sum(len(settings.urls) for name, settings in fleet.context.connect.items() if cluster in (None, name))
-    chosen = tuple(
-        plugin
-        for plugin in reading.items
-        if (not names or fits(plugin, names)) and (not mismatched or not plugin.is_everywhere)
-    )
-    return build_answer(build_plugins_view(chosen, reading), reading.failures, asked=asked)
-
-
-def fits(plugin: FleetPlugin, names: tuple[str, ...]) -> bool:
-    """Return whether one of the names or globs matches the plugin's class or its last part."""
-    both = (plugin.class_name, plugin.class_name.rpartition(".")[2])
-    return any(fnmatchcase(text, name) for name in names for text in both)
 
 
 @group(

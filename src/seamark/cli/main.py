@@ -139,7 +139,7 @@ SECTIONS = {
         "topics": ("seamark.cli.topics:topics", "Inspect and change topics"),
         "groups": ("seamark.cli.groups:groups", "Inspect and change consumer groups"),
         "workers": ("seamark.cli.doctor:workers", "Inspect Connect workers"),
-        "plugins": ("seamark.cli.connectors:plugins", "Inspect connector plugins"),
+        "plugins": ("seamark.cli.plugins:plugins", "Inspect connector plugins"),
         "loggers": ("seamark.cli.connectors:loggers", "Inspect and change log levels of workers"),
     },
     "As code": {

@@ -49,8 +49,8 @@ class ConnectPort(ConnectStepPort, Protocol):
     def validate_config(self, plugin: str, config: Mapping[str, str]) -> Validation:
         """What the plugin says of a config. Changes nothing."""
 
-    def read_plugins(self, url: str | None = None) -> tuple[Plugin, ...]:
-        """The plugins of the worker at that url, or of any."""
+    def read_plugins(self, url: str | None = None, *, connectors_only: bool = True) -> tuple[Plugin, ...]:
+        """The plugins of the worker at that url, or of any; with transformations and converters on request."""
 
     def read_password_keys(self, plugin: str) -> frozenset[str]:
         """Return the keys that a plugin types as PASSWORD, from 3.2 on."""

@@ -249,9 +249,12 @@ class ConnectClient:
             self._capabilities = (time.monotonic(), capabilities)
         return capabilities
 
-    def read_plugins(self, url: str | None = None) -> tuple[Plugin, ...]:
-        """The connector plugins of any worker, or of the one at `url`. Workers need not have the same."""
-        return self._ask(requests.plugins(), wire.build_plugins, url=url)
+    def read_plugins(self, url: str | None = None, *, connectors_only: bool = True) -> tuple[Plugin, ...]:
+        """The plugins of any worker, or of the one at `url`. Workers need not have the same.
+
+        Without `connectors_only`, also transformations, predicates and converters; not from workers older than 3.2.
+        """
+        return self._ask(requests.plugins(connectors_only=connectors_only), wire.build_plugins, url=url)
 
     def read_password_keys(self, plugin: str) -> frozenset[str]:
         """Return the keys that a plugin types as PASSWORD: a connector, a transformation, a predicate or a converter.

@@ -31,18 +31,41 @@ class FleetPlugin:
         return not self.missing and not self.others
 
 
+CONNECTOR_TYPES = ("source", "sink")
+# The types of other plugins, as KIP-769 names them, in the order of listings.
+OTHER_TYPES = ("transformation", "predicate", "converter", "header_converter")
+
+
 def build_fleet_plugins(cluster: str, told: Mapping[str, Iterable[Plugin]]) -> tuple[FleetPlugin, ...]:
-    """The plugins of a cluster by what each worker told, sorted by class and version."""
+    """The plugins of a cluster by what each worker told: connectors first, sorted by class and version.
+
+    A worker older than 3.2 lists connectors only. Then other types of its cluster can't be compared, and are left out.
+    """
     by_worker = {url: tuple(plugins) for url, plugins in told.items()}
-    known = sorted({(found.class_name, found.type, found.version) for one in by_worker.values() for found in one})
-    return tuple(_build_plugin(cluster, by_worker, *key) for key in known)
+    if not all(lists_all_types(plugins) for plugins in by_worker.values()):
+        by_worker = {
+            url: tuple(plugin for plugin in plugins if plugin.type not in OTHER_TYPES)
+            for url, plugins in by_worker.items()
+        }
+    known = {(found.type, found.class_name, found.version) for one in by_worker.values() for found in one}
+    ordered = sorted(known, key=lambda key: (_ORDER.get(key[0], 0), key[1], key[2]))
+    return tuple(_build_plugin(cluster, by_worker, *key) for key in ordered)
+
+
+_ORDER = {kind: place for place, kind in enumerate(OTHER_TYPES, start=1)}
+
+
+def lists_all_types(plugins: Iterable[Plugin]) -> bool:
+    """Whether a worker's answer is about all types of plugins. Every Connect has converters of its own."""
+    return any(plugin.type in OTHER_TYPES for plugin in plugins)
 
 
 def _build_plugin(
-    cluster: str, by_worker: Mapping[str, tuple[Plugin, ...]], class_name: str, kind: str, version: str
+    cluster: str, by_worker: Mapping[str, tuple[Plugin, ...]], kind: str, class_name: str, version: str
 ) -> FleetPlugin:
-    # From 4.1 on a worker may have several versions of one plugin.
-    versions = {url: _list_versions(plugins, class_name) for url, plugins in by_worker.items()}
+    # From 4.1 on a worker may have several versions of one plugin, and a class that converts keys, values and headers
+    # is listed as converter and as header_converter.
+    versions = {url: _list_versions(plugins, class_name, kind) for url, plugins in by_worker.items()}
     return FleetPlugin(
         cluster,
         class_name=class_name,
@@ -54,8 +77,8 @@ def _build_plugin(
     )
 
 
-def _list_versions(plugins: Iterable[Plugin], class_name: str) -> list[str]:
-    return sorted({plugin.version for plugin in plugins if plugin.class_name == class_name})
+def _list_versions(plugins: Iterable[Plugin], class_name: str, kind: str) -> list[str]:
+    return sorted({plugin.version for plugin in plugins if (plugin.class_name, plugin.type) == (class_name, kind)})
 
 
 def find_type(plugins: Iterable[Plugin], plugin_class: str) -> ConnectorType:

@@ -163,9 +163,10 @@ def offsets(name: str) -> Request:
     )
 
 
-def plugins() -> Request:
-    """What a worker can load."""
-    return _get(RequestKind.PLUGINS, "read the plugins", "connector-plugins")
+def plugins(*, connectors_only: bool = True) -> Request:
+    """What a worker can load. Workers older than 3.2 ignore the parameter and return connectors only (KIP-769)."""
+    query = () if connectors_only else (("connectorsOnly", "false"),)
+    return _get(RequestKind.PLUGINS, "read the plugins", "connector-plugins", query=query)
 
 
 def plugin_config(plugin: str) -> Request:

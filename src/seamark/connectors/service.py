@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -95,14 +95,16 @@ class Connectors:
         self.read_types([connector])
         return self._clusters.types.clean(connector)
 
-    def plugins(self, *, cluster: str | None = None) -> Reading[FleetPlugin]:
-        """Return the connector plugins, and the workers on which each is missing or has another version.
+    def plugins(self, *, cluster: str | None = None, types: Collection[str] = ()) -> Reading[FleetPlugin]:
+        """Return the plugins, and the workers on which each is missing or has another version.
 
-        A worker that does not respond is in `failures`, as `CLUSTER URL`.
+        `types` are source, sink, transformation, predicate, converter and header_converter; all of them by default. If
+        a worker is older than Connect 3.2, its Connect cluster has connectors only. A worker that does not respond is
+        in `failures`, as `CLUSTER URL`.
         """
         from seamark.connectors.workers import read_fleet_plugins  # noqa: PLC0415
 
-        return read_fleet_plugins(self._clusters, cluster=cluster)
+        return read_fleet_plugins(self._clusters, cluster=cluster, types=types)
 
     def create(
         self,

@@ -3,35 +3,54 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import partial
 
 from seamark.connect.api import ConnectPort
+from seamark.connect.capability import Capability
 from seamark.connect.clusters import Clusters
 from seamark.connect.model import Connector, Plugin, State, Worker
-from seamark.connect.plugins import FleetPlugin, build_fleet_plugins
+from seamark.connect.plugins import CONNECTOR_TYPES, FleetPlugin, build_fleet_plugins, lists_all_types
 from seamark.context.urls import build_worker_id
 from seamark.core.readings import Reading, fan_out
 from seamark.errors import SeamarkError
 
 
-def read_fleet_plugins(clusters: Clusters, *, cluster: str | None = None) -> Reading[FleetPlugin]:
-    """Read the connector plugins of every worker. One that does not respond is in `failures`, as `CLUSTER URL`."""
+def read_fleet_plugins(
+    clusters: Clusters, *, cluster: str | None = None, types: Collection[str] = ()
+) -> Reading[FleetPlugin]:
+    """Read the plugins of every worker, of these types or of all.
+
+    A worker that does not respond is in `failures`, as `CLUSTER URL`; so is a Connect cluster that can't list a
+    requested type, by its name.
+    """
     names = clusters.names if cluster is None else (clusters.settings(cluster).name,)
     places = {f"{name} {url}": (name, url) for name in names for url in clusters.settings(name).urls}
     answers = fan_out(
-        {place: partial(clusters.client(name).read_plugins, url) for place, (name, url) in places.items()}
+        {
+            place: partial(clusters.client(name).read_plugins, url, connectors_only=False)
+            for place, (name, url) in places.items()
+        }
     )
     told: dict[str, dict[str, tuple[Plugin, ...]]] = {}
     for place, plugins in answers.results.items():
         name, url = places[place]
         told.setdefault(name, {})[url] = plugins
     failures: dict[str, SeamarkError] = dict(answers.failures)
-    return Reading(
-        items=tuple(plugin for name, by_worker in told.items() for plugin in build_fleet_plugins(name, by_worker)),
-        failures=failures,
-    )
+    for name in told if set(types) - set(CONNECTOR_TYPES) else ():
+        if not all(map(lists_all_types, told[name].values())):
+            failures |= _find_too_old(clusters.client(name), name)
+    found = (plugin for name, by_worker in told.items() for plugin in build_fleet_plugins(name, by_worker))
+    return Reading(items=tuple(plugin for plugin in found if not types or plugin.type in types), failures=failures)
+
+
+def _find_too_old(client: ConnectPort, cluster: str) -> dict[str, SeamarkError]:
+    try:
+        client.read_capabilities().require(Capability.ALL_PLUGINS, doing="list plugins that are not connectors")
+    except SeamarkError as error:
+        return {cluster: error}
+    return {}
 
 
 # A task in one of these states runs nowhere; its worker ID is that of the last worker.

@@ -130,6 +130,9 @@ def test_plugins_are_listed_with_type_and_version(target: Target):
     assert plugins[FILE_SINK].type == "sink"
     everything = target.raw("GET", "/connector-plugins?connectorsOnly=false").json
     assert {entry["type"] for entry in everything} >= {"source", "sink", "converter"}
+    found = target.client.read_plugins(target.urls[1], connectors_only=False)
+    assert {plugin.type for plugin in found} == {entry["type"] for entry in everything}
+    assert {plugin.class_name for plugin in found} > plugins.keys()
     unknown = target.raw("GET", "/connector-plugins/Nope/config")
     assert (unknown.status, unknown.message) == (404, "Unknown plugin Nope.")
 

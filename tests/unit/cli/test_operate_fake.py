@@ -71,7 +71,11 @@ def test_rename_is_one_change_and_undone(fake, run):
 
 def test_plugins_are_read_from_every_worker(fake, run):
     items = json.loads(run("plugins", "list", "-o", "json").out)["items"]
-    assert [item["workers"] for item in items] == [list(fake.urls)] * len(fake.setup.plugins)
+    # The fake has a converter besides the plugins that it is given.
+    assert [item["workers"] for item in items] == [list(fake.urls)] * (len(fake.setup.plugins) + 1)
+    assert items[-1]["type"] == "converter"
+    assert run("plugins", "list", "--type", "converter", "-o", "name").out == f"{items[-1]['class']}\n"
+    assert run("plugins", "list", "--type", "transform").err == "no plugins\n"
     fake.kill(1)
     assert run("plugins", "list").code == 3
 

@@ -22,9 +22,10 @@ class OperatedConnect(LivingConnect):
     def read_workers(self):
         return tuple(Worker(self.cluster, url, self.version, kafka_cluster_id=KAFKA_ID) for url in self.urls)
 
-    def read_plugins(self, url=None):
+    def read_plugins(self, url=None, *, connectors_only=True):
         self._reach(url)
-        return tuple(self.plugins[url or self.urls[0]])
+        plugins = self.plugins[url or self.urls[0]]
+        return tuple(plugin for plugin in plugins if plugin.type in ("source", "sink") or not connectors_only)
 
     def read_loggers(self, url=None):
         self._reach(url)

@@ -116,7 +116,7 @@ class StubConnect:
     def read_workers(self):
         return self._give("workers", self.workers)
 
-    def read_plugins(self, url=None):
+    def read_plugins(self, url=None, *, connectors_only=True):
         plugins = self.plugins[url] if isinstance(self.plugins, dict) else self.plugins
         return self._give("plugins", plugins)
 

@@ -104,7 +104,7 @@ class LivingConnect:
             raise found
         return frozenset(found)
 
-    def read_plugins(self, url=None):
+    def read_plugins(self, url=None, *, connectors_only=True):
         return (Plugin(SOURCE, "source", self.version), Plugin(SINK, "sink", self.version))
 
     def read_workers(self):
