@@ -1,8 +1,9 @@
 """`python -m tools.reliability check`: the runs on the reliability page are not older than the code allows.
 
-Every table of `docs/reliability.md` whose first column is `date` lists runs. Each row names its `commit` and what it
-`covers`: paths below `src/seamark`. The check fails if more than 5,000 lines of those paths were added or deleted since
-that commit. Renamed and moved files count with their edited lines only. Tables under "Outdated runs" are not checked.
+Every table of `docs/explanation/reliability.md` whose first column is `date` lists runs. Each row names its `commit`
+and what it `covers`: paths below `src/seamark`. The check fails if more than 5,000 lines of those paths were added or
+deleted since that commit. Renamed and moved files count with their edited lines only. Tables under "Outdated runs" are
+not checked.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "explanation" / "reliability.md"
 PACKAGE = "src/seamark"
 MOST_LINES = 5_000
 OUTDATED = "## Outdated runs"

@@ -5,8 +5,8 @@
 
 Guarded changes of configs; with --offsets, which the kind `offsets` adds, offsets that are moved and put back while
 answers are lost and servers die. It uses the stack that SEAMARK_DEVSTACK names, or starts one; --offsets kills servers
-of it. The row goes to docs/reliability.md. The exit code is 1 if an invariant was violated or nothing was killed. The
-seed sets which times are drawn; what the machine makes of them differs from run to run.
+of it. The row goes to docs/explanation/reliability.md. The exit code is 1 if an invariant was violated or nothing was
+killed. The seed sets which times are drawn; what the machine makes of them differs from run to run.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_arguments(words=None):
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--offsets", action="store_true", help="move offsets, lose answers, kill servers")
     parser.add_argument("--lanes", type=int)
-    parser.add_argument("--no-record", action="store_true", help="leave docs/reliability.md alone")
+    parser.add_argument("--no-record", action="store_true", help="leave docs/explanation/reliability.md alone")
     parser.add_argument(
         "--servers-every",
         type=read_seconds,

@@ -1,4 +1,4 @@
-"""The rows of soaks in docs/reliability.md."""
+"""The rows of soaks in docs/explanation/reliability.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "explanation" / "reliability.md"
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ def test_every_format_has_a_test_with_a_newer_and_an_older_version():
 
 
 def test_documentation_lists_every_format():
-    text = (Path(__file__).parents[2] / "docs" / "format-versions.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "format-versions.md").read_text()
     rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| ")][1:]
     # The module of the last one needs the extra for Spark.
     known = {(known.name, known.version) for known in FORMATS} | {("lake pipeline", 1)}

@@ -136,7 +136,7 @@ def test_what_is_refused_says_every_rule_and_how_to_allow_it(fleet) -> None:
         "P012 game/new: x names a variable of the worker's environment: HOME"
     )
     assert error.hint == (
-        "allow it: client_overrides: [default, KEY] in `policy` of the context (docs/policy.md); "
-        "allow it: environment: [NAME] in `policy` of the context (docs/policy.md)"
+        "allow it: client_overrides: [default, KEY] in `policy` of the context (docs/reference/policy.md); "
+        "allow it: environment: [NAME] in `policy` of the context (docs/reference/policy.md)"
     )
     assert error.exit_code == 5

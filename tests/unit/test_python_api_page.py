@@ -1,4 +1,4 @@
-"""docs/python-api.md lists the public names: all of them, and no others."""
+"""docs/reference/python-api.md lists the public names: all of them, and no others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from seamark import Fleet
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "python-api.md"
+PAGE = ROOT / "docs" / "reference" / "python-api.md"
 # Packages whose names a page describes.
 PACKAGES = ("seamark", "seamark.consumer", "seamark.devstack", "seamark.spark", "seamark.specs", "seamark.tables")
 

@@ -136,4 +136,5 @@ def _suggest(key: str, choices: list[str]) -> str:
     near = get_close_matches(key, choices, n=1)
     if near:
         return f"use {near[0]}, the most similar key"
-    return f"known keys: {', '.join(choices)}" if len(choices) <= 20 else "see docs/contexts.md for the known keys"
+    known = f"known keys: {', '.join(choices)}"
+    return known if len(choices) <= 20 else "see docs/reference/contexts.md for the known keys"

@@ -271,7 +271,7 @@ def _build_failure(said: Sequence[str]) -> DevstackError:
     return DevstackError(
         "the servers of the demo did not start",
         cause="\n".join(said[-15:]),
-        hint="run seamark demo again; docs/devstack.md lists the requirements",
+        hint="run seamark demo again; docs/contributing/devstack.md lists the requirements",
     )
 
 

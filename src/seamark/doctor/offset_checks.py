@@ -102,7 +102,7 @@ def _describe_anomalies(
             Severity.WARNING if anomaly in _BAD else Severity.INFO,
             _topic_of(cluster),
             f"{anomaly.value} ({render_count(count, 'time')}: {shown}): {first}",
-            "list the records with seamark offsets show OWNER --raw; docs/offsets.md explains each finding",
+            "list the records with seamark offsets show OWNER --raw; docs/reference/offsets.md explains each finding",
         )
     if not counts:
         words = f"{render_count(keys, 'offset')}, each with one key on the correct partition"

@@ -76,8 +76,8 @@ class StoredRecord(NamedTuple):
     """One record of a store, and how a worker interprets it.
 
     `partition`, `record_offset` and `timestamp_ms` are those of the record in its topic; a file has none. A consumer
-    group has no bytes either. `offset` is the decoded value, None if there is none. docs/offsets.md defines the
-    verdicts. This is a tuple because a hundred thousand of them are in memory at once.
+    group has no bytes either. `offset` is the decoded value, None if there is none. docs/reference/offsets.md defines
+    the verdicts. This is a tuple because a hundred thousand of them are in memory at once.
     """
 
     store: str

@@ -97,7 +97,7 @@ _PROVIDER_PATHS = (
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What configs may name. Lists hold patterns; docs/policy.md says of each what it matches."""
+    """What configs may name. Lists hold patterns; docs/reference/policy.md says of each what it matches."""
 
     connector_classes: tuple[str, ...] = ("*",)
     plugin_classes: tuple[str, ...] = ("*",)

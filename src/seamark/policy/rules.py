@@ -75,7 +75,7 @@ class Rule:
         """Return the next step for a user who needs the setting."""
         if not self.allow:
             return "choose another value: no policy can allow this one"
-        return f"allow it: {self.allow} in `policy` of the context (docs/policy.md)"
+        return f"allow it: {self.allow} in `policy` of the context (docs/reference/policy.md)"
 
 
 @dataclass(frozen=True, slots=True)

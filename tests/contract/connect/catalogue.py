@@ -1,4 +1,4 @@
-"""What the contract suite covers, and the table of it in docs/connect-rest.md.
+"""What the contract suite covers, and the table of it in docs/reference/connect-rest.md.
 
 `python -m tests.contract.connect.catalogue` writes the table anew.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "connect-rest.md"
+PAGE = ROOT / "docs" / "reference" / "connect-rest.md"
 BEGIN, END = "<!-- quirks: written by python -m tests.contract.connect.catalogue -->", "<!-- end of quirks -->"
 
 # Quirk, and what seamark does about it.

@@ -25,7 +25,7 @@ from tests.integration.offset_tools import JSON, Brokers, Connect, new_name, run
 from tests.integration.rest import call_until
 from tests.integration.waits import wait_for
 
-PAGE = Path(__file__).parents[3] / "docs" / "offsets.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "offsets.md"
 LINES = "one\ntwo\nthree\n"
 END = {"position": len(LINES)}
 
@@ -108,7 +108,7 @@ def table(stack):
 
 
 def run_page(stack, name, monkeypatch, capsys):
-    """The Python of docs/offsets.md does what it says."""
+    """The Python of docs/reference/offsets.md does what it says."""
     (program,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert "log-purchase" in program
     monkeypatch.setenv("SEAMARK_CONFIG", stack.context_file)

@@ -1,4 +1,4 @@
-"""A copy with a login, by a principal that has the rights of docs/copy.md and no others; its password shows nowhere."""
+"""A copy with a login, by a principal with only the rights of docs/how-to/copy.md; its password shows nowhere."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def guarded():
 
 
 def grant(guarded, *, source, target, control):
-    """What docs/copy.md and docs/spark-kafka-sink.md ask for, in this order."""
+    """What docs/how-to/copy.md and docs/how-to/spark-kafka-sink.md ask for, in this order."""
     topic, transaction = ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID
     wanted = [
         *((topic, source, LITERAL, one) for one in (READ, DESCRIBE, CONFIGS)),

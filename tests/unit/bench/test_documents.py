@@ -15,7 +15,10 @@ from tools.words.texts import Text, TextKind
 
 DECISIONS = ROOT / "docs" / "decisions"
 RECORDS = sorted(path for path in DECISIONS.glob("*.md") if path.name != "README.md")
-PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "docs" / "README.md", DECISIONS / "README.md", *RECORDS]
+PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "docs" / "index.md", DECISIONS / "README.md", *RECORDS]
+INDEXES = sorted(path for name in ("index.md", "README.md") for path in (ROOT / "docs").glob(f"[!d]*/{name}"))
+# A page of the section for contributors.
+PLACEMENT = ROOT / "docs" / "explanation" / "placement.md"
 WORDS = read_words(FOLDER / "words.yml")
 HEADINGS = ["Situation", "Decision", "Why", "Rejected", "Consequences"]
 
@@ -69,11 +72,18 @@ def test_relative_links_lead_to_a_file(path: Path) -> None:
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
-def test_index_of_docs_names_every_page() -> None:
-    docs = ROOT / "docs"
-    index = (docs / "README.md").read_text(encoding="utf-8")
-    pages = {path.name for path in docs.glob("*.md")} - {"README.md"}
-    assert {page for page in pages if f"({page})" not in index} == set()
+@pytest.mark.parametrize("index", INDEXES, ids=lambda index: index.parent.name)
+def test_index_of_a_section_names_every_page(index: Path) -> None:
+    links = set(re.findall(r"\]\(([^)#]+)", index.read_text(encoding="utf-8")))
+    named = {(index.parent / link).resolve() for link in links}
+    assert named >= {path for path in index.parent.glob("*.md") if path not in (index, PLACEMENT)}
+
+
+def test_every_section_has_an_index_that_the_start_page_names() -> None:
+    sections = {path.parent for path in (ROOT / "docs").glob("*/*.md")} - {DECISIONS}
+    assert {index.parent for index in INDEXES} == sections
+    start = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert [index for index in INDEXES if f"({index.relative_to(ROOT / 'docs')})" not in start] == []
 
 
 def test_hooks_are_local_and_fetch_nothing() -> None:

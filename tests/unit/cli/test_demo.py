@@ -26,7 +26,7 @@ from seamark.demo.stage import Stage
 from seamark.errors import DevstackError, UsageError
 from tests.unit.cli.stubs import run_seamark
 
-PAGE = (Path(__file__).parents[3] / "docs" / "demo.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "start" / "demo.md").read_text()
 NAMES = [chapter.name for chapter in CHAPTERS]
 STACK = SimpleNamespace(
     folder="/stack",

@@ -1,4 +1,4 @@
-"""`docs/command-line.md` names everything that there is."""
+"""`docs/reference/command-line.md` names everything that there is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from seamark.cli.main import root
 from seamark.report.data import OutputFormat
 from tests.unit.cli.test_options import LEAVES
 
-PAGE = (Path(__file__).parents[3] / "docs" / "command-line.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "command-line.md").read_text()
 
 CODES = {0, 2} | {
     kind.exit_code for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "exit_code")

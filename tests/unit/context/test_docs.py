@@ -1,4 +1,4 @@
-"""docs/contexts.md says what the code does."""
+"""docs/reference/contexts.md says what the code does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from seamark.context.context import WORKER_KEYS
 from seamark.context.kafka_keys import IGNORED_KEYS, JAVA_KEYS, REFUSED_KEYS
 from seamark.context.schema import CONNECT_KEYS, CONTEXT_KEYS, DATABASE_KEYS, LAKE_KEYS, ROOT_KEYS, SECTION_KEYS
 
-PAGE = (Path(__file__).parents[3] / "docs" / "contexts.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "contexts.md").read_text(encoding="utf-8")
 
 
 def table_after(heading: str) -> dict[str, list[str]]:

@@ -13,7 +13,7 @@ from seamark.errors import ConfigurationError, InvalidSettingError, UntrustedSet
 from seamark.policy.policy import DEFAULT_POLICY, DEFAULT_WORD
 from seamark.policy.rules import RULES
 
-PAGE = (Path(__file__).parents[3] / "docs" / "policy.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
 
 
 def file(policy="", *, lab="", game=""):

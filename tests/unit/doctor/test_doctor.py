@@ -22,7 +22,7 @@ from tests.unit.fleet.builders import (
     worker,
 )
 
-DOCS = Path(__file__).parents[3] / "docs" / "doctor.md"
+DOCS = Path(__file__).parents[3] / "docs" / "reference" / "doctor.md"
 NAMES = [check.name for check in CHECKS]
 
 

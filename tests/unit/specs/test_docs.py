@@ -1,4 +1,4 @@
-"""docs/spec-files.md and the schema say what the code does."""
+"""docs/reference/spec-files.md and the schema say what the code does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from seamark.specs.keys import CONNECTOR_KEYS, FOLDER_KEYS, build_file_keys, bui
 from tests.unit.specs.test_yaml_file import SKETCH
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGE = (DOCS / "spec-files.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "reference" / "spec-files.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"^```\w+ config/(\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 
 

@@ -58,7 +58,9 @@ def test_unknown_kind_is_a_usage_error(started, capsys):
 @pytest.mark.parametrize("name", soak.SOAKS)
 def test_kind_has_a_program_and_is_documented(name):
     assert find_spec(soak.SOAKS[name].module) is not None
-    assert f"python -m tools.soak {name}" in (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    assert f"python -m tools.soak {name}" in (ROOT / "docs" / "explanation" / "reliability.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_soak_replaces_the_command():
