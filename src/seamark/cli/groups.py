@@ -15,6 +15,7 @@ from seamark.cli.session import Session
 from seamark.cli.tree import command, group
 from seamark.cli.watch import WatchOptions, show_answer, watch_command, watch_options
 from seamark.core.readings import Reading
+from seamark.groups.targets import is_pattern
 from seamark.groups.views import build_group_view, build_groups_view, build_lag_view
 from seamark.offsets.exports import SourceLag
 from seamark.offsets.views import build_source_lag_view
@@ -57,24 +58,50 @@ def show_group(fleet: Fleet, name: str) -> Answer:
 
 
 @groups.command(
+    "export", examples=["seamark groups export billing > offsets.csv", "seamark groups export 'billing-*' payments"]
+)
+@click.argument("names", nargs=-1, required=True, metavar="NAME|GLOB...", shell_complete=complete_groups)
+@global_options
+@pass_session
+def export_groups(session: Session, *, names: tuple[str, ...]) -> None:
+    """Print committed offsets as CSV for Kafka's tools.
+
+    `seamark groups move --from-file` and `kafka-consumer-groups --reset-offsets --from-file` read it. One NAME prints
+    topic,partition,offset; several names or a GLOB print group,topic,partition,offset.
+    """
+    from seamark.groups.csv_file import render_offset_file  # noqa: PLC0415
+
+    with session.fleet() as fleet:
+        offsets = fleet.groups.export(names)
+    is_one = len(names) == 1 and not is_pattern(names[0])
+    session.out.write(render_offset_file(offsets, with_group=not is_one))
+
+
+@groups.command(
     "move",
     examples=[
         "seamark groups move billing --to earliest --dry-run",
         "seamark groups move billing --back 1h --topic orders:0,1",
         "seamark groups move billing --from-group billing-old",
+        "seamark groups move 'billing-*' --from-file offsets.csv",
     ],
 )
-@click.argument("name", shell_complete=complete_groups)
+@click.argument("names", nargs=-1, required=True, metavar="NAME|GLOB...", shell_complete=complete_groups)
 @move_options
 @topic_option
 @change_command
-def move_group(fleet: Fleet, *, name: str, target: dict[str, Any], topics: tuple[str, ...]) -> PlannedChange:
-    """Change the committed offsets of an empty group.
+def move_group(
+    fleet: Fleet, *, names: tuple[str, ...], target: dict[str, Any], topics: tuple[str, ...]
+) -> PlannedChange:
+    """Change the committed offsets of empty groups.
 
     The same as `seamark offsets move group/NAME`. The plan counts what is reprocessed or skipped. Without --topic, all
-    committed offsets are changed. Offsets stay within the log.
+    committed offsets are changed. Offsets stay within the log. A GLOB selects groups with committed offsets, or with
+    --from-file the groups that the file names.
     """
-    return fleet.offsets.move(f"group/{name}", topics=topics, **target)
+    if len(names) == 1 and not is_pattern(names[0]):
+        return fleet.offsets.move(f"group/{names[0]}", topics=topics, **target)
+    return fleet.groups.move(names, topics=topics, **target)
 
 
 @groups.command("delete", examples=["seamark groups delete billing --dry-run"])

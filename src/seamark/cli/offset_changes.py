@@ -184,7 +184,7 @@ def _build_move(
 # `offsets move` and `groups move` have the same options.
 move_options = build_options(
     option("--to", metavar="LOCATION", help="earliest, latest, current, an offset, a time, or -1h (before now)."),
-    option("--back", metavar="DURATION", help="Move back by DURATION (90s, 1h, 2d) of record time."),
+    option("--back", metavar="DURATION", help="Move back by DURATION (90s, 2d, PT1H) of record time."),
     option("--shift", type=Number(), metavar="N", help="Move by N records, bytes or IDs; back if negative."),
     option(
         "--from-file",

@@ -33,7 +33,7 @@ class Duration(click.ParamType[float]):
         try:
             seconds = value if isinstance(value, float) else parse_duration(str(value))
         except ValueError:
-            raise _build_invalid(value, param, ctx, "a duration such as 500ms, 2s or 5m") from None
+            raise _build_invalid(value, param, ctx, "a duration such as 500ms, 2s, 5m, 7d or PT1H30M") from None
         if seconds < self.minimum_seconds:
             raise _build_invalid(value, param, ctx, f"at least {self.minimum_seconds:g}s")
         return seconds

@@ -97,17 +97,21 @@ def build_late(action: str, deadline: Deadline) -> DeadlineError:
     )
 
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _PART = r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|min|s|m|h|d)?"
-_ISO = re.compile(r"PT(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?", re.IGNORECASE)
+# Days and weeks of 24 hours, as in Java, whose tools read these texts too. A month or a year has no fixed length.
+_ISO = re.compile(
+    r"P(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?(?:T(?=\d)(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?",
+    re.IGNORECASE,
+)
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of `500ms`, `2s`, `90`, `5m`, `1h`, `2d` or ISO 8601 `PT5M`; a ValueError for anything else."""
+    """Seconds of `500ms`, `2s`, `90`, `5m`, `1h`, `2d` or ISO 8601 (`PT1H30M`, `P7D`); a ValueError for other text."""
     found = re.fullmatch(_PART, text.strip())
     if found:
         return float(found["number"]) * _UNITS[found["unit"] or "s"]
     iso = _ISO.fullmatch(text.strip())
     if iso and any(iso.groups()):
-        return sum(float(iso[unit] or 0) * _UNITS[unit] for unit in "hms")
+        return sum(float(iso[unit] or 0) * _UNITS[unit] for unit in "wdhms")
     raise ValueError(f"{text!r} is not a duration")

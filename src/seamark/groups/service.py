@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,27 +14,29 @@ from seamark.changes.action import Action
 from seamark.changes.plan import PlannedChange
 from seamark.changes.planner import Planner
 from seamark.connect.clusters import Clusters
-from seamark.core.readings import Reading
+from seamark.core.readings import Reading, fan_out
 from seamark.core.refs import render_group
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
 from seamark.groups.actions import DeleteGroup, MoveGroup, build_positions
+from seamark.groups.csv_file import OffsetFile, read_offset_file
 from seamark.groups.lag import GroupEntry, GroupOwners, GroupReport, count_lag, pick_delays, read_delays, read_owners
 from seamark.groups.targets import (
     CURRENT,
     Chosen,
     clamp,
+    is_pattern,
     parse_length,
     parse_topic,
     parse_where,
     read_back,
     read_current,
-    read_export,
     read_spots,
     read_targets,
     shift,
 )
 from seamark.kafka.groups import Committed, Group, GroupOffsets, GroupType, count_members
 from seamark.kafka.model import TopicPartition
+from seamark.report.words import render_count
 
 if TYPE_CHECKING:
     from seamark.changes.environment import Clock
@@ -82,9 +87,17 @@ class Groups:
             group, owners.find(name), offsets=committed, bounds=bounds.found, delays=delays, notes=tuple(notes)
         )
 
+    def export(self, names: Sequence[str]) -> dict[str, Mapping[TopicPartition, int]]:
+        """Return the committed offsets of groups, given by names and globs: what `groups export` writes as CSV."""
+        chosen = self._choose(names, doing="exported")
+        for name, found in chosen.committed.items():
+            if not found:
+                raise _build_missing(name)
+        return {name: {spot: held.offset for spot, held in found.items()} for name, found in chosen.committed.items()}
+
     def move(
         self,
-        name: str,
+        name: str | Sequence[str],
         *,
         to: str | int | datetime | None = None,
         back: float | str | timedelta | None = None,
@@ -94,33 +107,50 @@ class Groups:
     ) -> PlannedChange:
         """Plan other committed offsets for a group. Exactly one of `to`, `back`, `shift` and `source` gives the target.
 
-        `to` is `earliest`, `latest`, `current`, an offset, a time, or `-1h` for one hour before now. `back` is a
-        duration of record time before the committed offset. `shift` is a number of records, ahead or back. `source` is
-        another group's name, or the Path of an export. `topics` are `TOPIC` or `TOPIC:0,1`; without them all committed
-        offsets are moved. Offsets stay within the log.
+        `name` is a group, or several names and globs: one plan with one action for each group. A glob selects groups
+        that have committed offsets (on `topics`, if given), or the groups that a file names. `to` is `earliest`,
+        `latest`, `current`, an offset, a time, or `-1h` for one hour before now. `back` is a duration of record time
+        before the committed offset. `shift` is a number of records, ahead or back. `source` is another group's name,
+        or the Path of an export. `topics` are `TOPIC` or `TOPIC:0,1`; without them all committed offsets are moved.
+        Offsets stay within the log.
 
         Raises:
-            RefusedError: the group has members, or it is a share group.
+            RefusedError: a group has members, or it is a share group; or no offset can be determined for one of them.
         """
         if sum(way is not None for way in (to, back, shift, source)) != 1:
             raise UsageError("pass exactly one of --to, --back, --shift, --from-file, --from-group")
-        chosen = [parse_topic(text) for text in topics]
-        owners = self._prepare(name)
-        committed = self._read_committed(name)
-        if source is not None:
-            targets = self._read_source(name, source, chosen)
+        spots_of = [parse_topic(text) for text in topics]
+        file = read_offset_file(source) if isinstance(source, Path) else None
+        notes: tuple[str, ...] = ()
+        if isinstance(name, str):
+            names: tuple[str, ...] = (name,)
+            self._refuse_share(name, doing="moved or deleted")
         else:
-            spots = read_spots(self._kafka, chosen, committed)
-            if not spots:
-                raise _build_missing(name)
-            targets = self._find_targets(spots, committed, to=to, back=back, by=shift)
-        step = MoveGroup(name, build_positions(sorted(targets), _build_commits(targets, committed)))
-        new = () if committed else (f"{render_group(name)} has no committed offsets yet: it starts from these",)
-        return self._build(f"move {render_group(name)}", name, step, owners=owners, notes=new)
+            chosen = _choose_from(file, name) if file else self._choose(name, doing="moved", topics=spots_of)
+            names, notes = tuple(chosen.committed), chosen.notes
+        owners = self._prepare(names)
+        committed = self._read_all_committed(names)
+
+        def build(one: str) -> MoveGroup:
+            held = committed[one]
+            if source is not None:
+                targets = clamp(self._kafka, self._read_source(one, file or str(source), spots_of))
+            elif spots := read_spots(self._kafka, spots_of, held):
+                targets = self._find_targets(spots, held, to=to, back=back, by=shift)
+            else:
+                raise _build_missing(one)
+            return MoveGroup(one, build_positions(sorted(targets), _build_commits(targets, held)))
+
+        steps = _build_all(names, build)
+        new = [one for one in names if not committed[one]]
+        notes += tuple(f"{render_group(one)} has no committed offsets yet: it starts from these" for one in new)
+        title = f"move {render_group(names[0])}" if len(names) == 1 else f"move {render_count(len(names), 'group')}"
+        return self._build(title, names, steps, owners=owners, notes=notes)
 
     def delete(self, name: str) -> PlannedChange:
         """Plan to delete a group with all its committed offsets. Undo commits the same offsets again."""
-        owners = self._prepare(name)
+        self._refuse_share(name, doing="moved or deleted")
+        owners = self._prepare([name])
         if self._read(name).state == _NO_GROUP and not self._read_committed(name):
             raise _build_missing(name)
         sink = owners.find(name)
@@ -129,7 +159,7 @@ class Groups:
             if sink
             else ()
         )
-        return self._build(f"delete {render_group(name)}", name, DeleteGroup(name), owners=owners, notes=notes)
+        return self._build(f"delete {render_group(name)}", [name], [DeleteGroup(name)], owners=owners, notes=notes)
 
     def place(
         self, name: str, targets: Mapping[TopicPartition, int | None], *, topics: Sequence[str] = ()
@@ -139,11 +169,12 @@ class Groups:
         wanted = {spot: at for spot, at in targets.items() if _is_chosen(spot, chosen)}
         if not wanted:
             raise NotFoundError(f"the given offsets contain none for group {name}")
-        owners = self._prepare(name)
+        self._refuse_share(name, doing="moved or deleted")
+        owners = self._prepare([name])
         committed = self._read_committed(name)
         placed = clamp(self._kafka, {spot: at for spot, at in wanted.items() if at is not None})
         step = MoveGroup(name, build_positions(sorted(wanted), _build_commits(placed, committed)))
-        return self._build(f"move {render_group(name)}", name, step, owners=owners)
+        return self._build(f"move {render_group(name)}", [name], [step], owners=owners)
 
     def forget(self, name: str, *, topics: Sequence[str]) -> PlannedChange:
         """Plan to delete a group's committed offsets on these topics."""
@@ -172,69 +203,157 @@ class Groups:
             return read_current(self._kafka, spots, committed)
         return read_targets(self._kafka, spots, parse_where(to if to is not None else "", now=self._clock.now()))
 
-    def _read_source(self, name: str, source: str | Path, chosen: Sequence[Chosen]) -> dict[TopicPartition, int]:
-        if isinstance(source, Path):
-            offsets = read_export(source, group=name)
+    def _read_source(self, name: str, source: str | OffsetFile, chosen: Sequence[Chosen]) -> dict[TopicPartition, int]:
+        if isinstance(source, OffsetFile):
+            what, offsets = str(source.path), source.find_offsets(name)
         else:
+            what = f"group {source}"
             offsets = {spot: commit.offset for spot, commit in self._read_committed(source).items()}
         wanted = {spot: at for spot, at in offsets.items() if _is_chosen(spot, chosen)}
         if not wanted:
-            what = f"{source}" if isinstance(source, Path) else f"group {source}"
             raise NotFoundError(
                 f"{what} has no offsets for these topic partitions", hint="list them with seamark groups show GROUP"
             )
-        return clamp(self._kafka, wanted)
+        return wanted
 
-    def _prepare(self, name: str) -> GroupOwners:
-        """Refuse a group that must not be changed; return the owners of all groups."""
-        self._refuse_share(name, doing="moved or deleted")
-        owners = read_owners(self._clusters)
-        group = self._read(name)
-        if not group.is_quiet:
-            sink = owners.find(name)
-            stop = f"seamark connectors stop {sink.replace(',', '')}" if sink else "stop its members"
-            raise RefusedError(
-                f"group {name} is in use; no changes were made",
-                cause=f"the group is {group.state} with {count_members(len(group.members))}"
-                + (f"; it belongs to connector/{sink}" if sink else ""),
-                hint=f"{stop}, because the next commit of a member would overwrite the change",
-                context={"group": name},
+    def _choose(self, patterns: Sequence[str], *, doing: str, topics: Sequence[Chosen] = ()) -> _Choice:
+        """Return the groups of names and globs with what they have committed. A glob selects no group without any."""
+        listings = {found.name: found for found in self._kafka.read_all_groups().require_complete(what="the groups")}
+        plain = [name for name in patterns if name in listings or not is_pattern(name)]
+        for name in plain:
+            if name in listings and not listings[name].has_offsets:
+                raise _build_share_error(name, doing=doing)
+        fitting = [name for name in listings if name not in plain and any(fnmatchcase(name, one) for one in patterns)]
+        names = [name for name in fitting if listings[name].has_offsets]
+        committed = self._read_all_committed((*plain, *names))
+        empty = [name for name in names if not any(_is_chosen(spot, topics) for spot in committed[name])]
+        notes = [f"{render_group(name)} is a share group and is not {doing}" for name in fitting if name not in names]
+        if empty:
+            where = " on these topics" if topics else ""
+            notes.append(f"not {doing}, because nothing is committed{where}: {', '.join(sorted(empty))}")
+        chosen = {name: committed[name] for name in sorted({*plain, *names} - {*empty})}
+        if not chosen:
+            raise NotFoundError(
+                f"no group with committed offsets matches {', '.join(patterns)}", hint="run: seamark groups list"
             )
-        return owners
+        return _Choice(chosen, tuple(sorted(notes)))
+
+    def _prepare(self, names: Sequence[str]) -> GroupOwners:
+        """Refuse groups that must not be changed; return the owners of all groups."""
+        owners = read_owners(self._clusters)
+        busy = [group for group in self._read_all(names) if not group.is_quiet]
+        if not busy:
+            return owners
+        stops, causes = [], []
+        for group in busy:
+            sink = owners.find(group.name)
+            stops.append(f"seamark connectors stop {sink.replace(',', '')}" if sink else "stop its members")
+            causes.append(
+                f"the group is {group.state} with {count_members(len(group.members))}"
+                + (f"; it belongs to connector/{sink}" if sink else "")
+            )
+        if len(names) == 1:
+            raise RefusedError(
+                f"group {busy[0].name} is in use; no changes were made",
+                cause=causes[0],
+                hint=f"{stops[0]}, because the next commit of a member would overwrite the change",
+                context={"group": busy[0].name},
+            )
+        raise RefusedError(
+            f"{len(busy)} of {len(names)} groups are in use; no changes were made",
+            cause="; ".join(f"{group.name}: {cause}" for group, cause in zip(busy, causes, strict=True)),
+            hint=f"{'; '.join(dict.fromkeys(stops))}, because the next commit of a member would overwrite the change",
+        )
 
     def _refuse_share(self, name: str, *, doing: str) -> None:
-        listings = self._kafka.read_all_groups()
-        for found in listings.items:
-            if found.name == name and found.type is GroupType.SHARE:
-                raise RefusedError(
-                    f"{name} is a share group, which can't be {doing}",
-                    cause="a share group has no committed offsets to compare or restore",
-                    hint="use kafka-share-groups.sh",
-                )
+        if any(found.name == name and not found.has_offsets for found in self._kafka.read_all_groups().items):
+            raise _build_share_error(name, doing=doing)
 
     def _read(self, name: str) -> Group:
-        reading = self._kafka.read_members([name])
+        return self._read_all([name])[0]
+
+    def _read_all(self, names: Sequence[str]) -> tuple[Group, ...]:
+        """Read groups in this order; one that doesn't exist is DEAD."""
+        reading = self._kafka.read_members(list(names))
         for error in reading.failures.values():
-            if isinstance(error, NotFoundError):
-                return Group(name, _NO_GROUP, GroupType.UNKNOWN, "", "", None)
-            raise error
-        return reading.items[0]
+            if not isinstance(error, NotFoundError):
+                raise error
+        found = {group.name: group for group in reading.items}
+        missing = {name: Group(name, _NO_GROUP, GroupType.UNKNOWN, "", "", None) for name in names}
+        return tuple((missing | found)[name] for name in names)
 
     def _read_committed(self, name: str) -> Mapping[TopicPartition, Committed]:
-        reading: Reading[GroupOffsets] = self._kafka.read_committed({name: None}, only_stable=True)
+        return self._read_all_committed([name])[name]
+
+    def _read_all_committed(self, names: Sequence[str]) -> dict[str, Mapping[TopicPartition, Committed]]:
+        reading: Reading[GroupOffsets] = self._kafka.read_committed(dict.fromkeys(names), only_stable=True)
         for error in reading.failures.values():
-            if isinstance(error, NotFoundError):
-                return {}
-            raise error
-        return reading.items[0].offsets
+            if not isinstance(error, NotFoundError):
+                raise error
+        found = {held.group: held.offsets for held in reading.items}
+        return {name: found.get(name, {}) for name in names}
 
     def _build(
-        self, title: str, name: str, step: Action, *, owners: GroupOwners, notes: tuple[str, ...] = ()
+        self,
+        title: str,
+        names: Sequence[str],
+        steps: Sequence[Action],
+        *,
+        owners: GroupOwners,
+        notes: tuple[str, ...] = (),
     ) -> PlannedChange:
-        sink = owners.find(name)
-        whose = (f"the group belongs to connector/{sink}",) if sink else ()
+        whose = [
+            f"{'the group' if len(names) == 1 else render_group(name)} belongs to connector/{sink}"
+            for name in names
+            if (sink := owners.find(name))
+        ]
         unknown = tuple(_say_unknown(where, error) for where, error in owners.failures.items())
-        return self._planner().plan(title, [step], notes=(*whose, *notes, *unknown))
+        return self._planner().plan(title, steps, notes=(*whose, *notes, *unknown))
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The selected groups with their committed offsets, and notes about those that were left out."""
+
+    committed: Mapping[str, Mapping[TopicPartition, Committed]]
+    notes: tuple[str, ...] = ()
+
+
+def _choose_from(file: OffsetFile, patterns: Sequence[str]) -> _Choice:
+    """Return the groups of a file that names and globs select; they may not exist yet in this Kafka cluster."""
+    if not file.groups:
+        raise UsageError(
+            f"{file.path} has no group column, so it is for one group",
+            hint="pass one group, or write lines of group,topic,partition,offset",
+        )
+    if missing := [name for name in patterns if name not in file.groups and not is_pattern(name)]:
+        raise NotFoundError(f"{file.path} has no offsets for group {', '.join(missing)}")
+    chosen = [name for name in file.groups if any(name == one or fnmatchcase(name, one) for one in patterns)]
+    if not chosen:
+        raise NotFoundError(f"no group in {file.path} matches {', '.join(patterns)}")
+    return _Choice({name: {} for name in sorted(chosen)})
+
+
+def _build_all(names: Sequence[str], build: Callable[[str], MoveGroup]) -> list[MoveGroup]:
+    """Build the steps of all groups, or raise one error for all that have none."""
+    answers = fan_out({name: partial(build, name) for name in names})
+    for error in answers.failures.values():
+        if len(names) == 1:
+            raise error
+        raise RefusedError(
+            f"{len(answers.failures)} of {len(names)} groups can't be moved; no changes were made",
+            cause="; ".join(f"{name}: {found.message}" for name, found in answers.failures.items()),
+            hint="pass the groups to move, or --topic",
+        )
+    return [answers.results[name] for name in names]
+
+
+def _build_share_error(name: str, *, doing: str) -> RefusedError:
+    return RefusedError(
+        f"{name} is a share group, which can't be {doing}",
+        cause="a share group has no committed offsets to compare or restore",
+        hint="use kafka-share-groups.sh",
+    )
 
 
 def _is_chosen(spot: TopicPartition, chosen: Sequence[Chosen]) -> bool:

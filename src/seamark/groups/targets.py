@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from seamark.core.offsets import OffsetMap
 from seamark.core.time import parse_duration
@@ -25,11 +23,6 @@ def build_partition(spot: TopicPartition) -> OffsetMap:
     """Return a topic partition in Connect's format."""
     return {TOPIC: spot[0], PARTITION: spot[1]}
 
-
-# An export of a large group has a few thousand lines.
-_LARGEST_BYTES = 16 * 1024 * 1024
-_SHORT_ROW, _LONG_ROW = 3, 4
-_HOW = "write lines of topic,partition,offset, as kafka-consumer-groups --export writes them"
 
 Where = OffsetSpec | int | datetime
 # The committed offset stays, within the log.
@@ -88,7 +81,7 @@ def parse_length(back: float | str | timedelta) -> float:
     try:
         return parse_duration(back) if isinstance(back, str) else float(back)
     except ValueError:
-        raise UsageError(f"invalid duration {back!r}: expected 90s, 1h or 2d") from None
+        raise UsageError(f"invalid duration {back!r}: expected 90s, 1h, 2d or P7D") from None
 
 
 def parse_topic(text: str) -> Chosen:
@@ -98,6 +91,11 @@ def parse_topic(text: str) -> Chosen:
     if not name or not all(part.isascii() and part.isdecimal() for part in parts):
         raise UsageError(f"invalid value {text!r} for --topic: expected TOPIC or TOPIC:0,1,2")
     return Chosen(name, tuple(int(part) for part in parts))
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a name is a glob, which may match any number of groups."""
+    return any(sign in name for sign in "*?[")
 
 
 def read_spots(
@@ -189,48 +187,3 @@ def clamp(kafka: BrokersPort, offsets: Mapping[TopicPartition, int]) -> dict[Top
     """Return the offsets clamped to the log: none before its start or after its end."""
     bounds = kafka.read_bounds(offsets).require_complete(what="the bounds")
     return {spot: min(max(at, bounds[spot].earliest), bounds[spot].latest) for spot, at in offsets.items()}
-
-
-def read_export(path: Path, *, group: str) -> dict[TopicPartition, int]:
-    """Read the offsets of an export: three columns, or four with the group first, filtered by this group."""
-    try:
-        if path.stat().st_size > _LARGEST_BYTES:
-            raise UsageError(f"{path} is too large for a file of offsets", hint=_HOW)
-        rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        cause = getattr(error, "strerror", None) or type(error).__name__
-        raise UsageError(f"{path} can't be read", cause=cause, hint=_HOW) from None
-    found: dict[TopicPartition, int] = {}
-    columns: list[int] = []
-    for number, row in enumerate(rows, start=1):
-        cells = [cell.strip() for cell in row]
-        if number == 1 and (columns := _find_columns(cells)):
-            continue
-        if columns:
-            cells = [cells[column] for column in columns if column < len(cells)]
-        if not any(cells):
-            continue
-        if len(cells) == _LONG_ROW:
-            owner, *cells = cells
-            if owner != group:
-                continue
-        spot, offset = _parse_row(cells, place=f"{path}:{number}")
-        if spot in found:
-            raise UsageError(f"duplicate topic partition {spot[0]}-{spot[1]} at {path}:{number}")
-        found[spot] = offset
-    return found
-
-
-def _find_columns(cells: Sequence[str]) -> list[int]:
-    """Return the column indexes if this is a header line, as `seamark groups show -o csv` writes it."""
-    titles = [cell.lower() for cell in cells]
-    if not {"topic", "partition", "offset"} <= {*titles}:
-        return []
-    return [titles.index(title) for title in ("group", "topic", "partition", "offset") if title in titles]
-
-
-def _parse_row(cells: Sequence[str], *, place: str) -> tuple[TopicPartition, int]:
-    numbers = cells[1:]
-    if len(cells) != _SHORT_ROW or not all(cell.isascii() and cell.isdecimal() for cell in numbers):
-        raise UsageError(f"invalid offset at {place}", hint=_HOW)
-    return (cells[0], int(numbers[0])), int(numbers[1])

@@ -89,6 +89,8 @@ CASES = [
     Case("plain", {"to": "-2d"}, ("--by-duration", "P2D")),
     Case("plain", {"to": "-1h"}, ("--by-duration", "PT1H"), ("{t}",)),
     Case("plain", {"to": "-3930s"}, ("--by-duration", "PT1H5M30S"), ("{t}", "{u}")),
+    Case("plain", {"to": "-P1DT12H"}, ("--by-duration", "P1DT12H")),
+    Case("plain", {"to": "-PT1H5M30S"}, ("--by-duration", "PT1H5M30S"), ("{t}",)),
     Case("classic", {"to": "-70m"}, ("--by-duration", "PT70M")),
     # So many records on, or back
     Case("plain", {"shift": 1}, ("--shift-by", "1"), expected={("t", 0): 8, ("t", 1): 7, ("t", 2): 0, ("u", 0): 3}),

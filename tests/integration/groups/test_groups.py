@@ -29,6 +29,7 @@ from seamark.cli.session import Session
 from tests.integration.groups.group_cases import (
     CASES,
     DELETED,
+    ENDS,
     FILES,
     FROM_GROUPS,
     HOUR_MS,
@@ -316,6 +317,65 @@ def test_a_move_to_another_group_is_what_kafka_makes_of_its_export(group, source
     computed = compute(tools, place.group(group), "--from-file", str(path))
     planned = fleet.groups.move(place.group(group), source=place.group(source))
     check_moved_and_back(place, fleet, group, planned, computed)
+
+
+def compute_several(tools, names, *how):
+    """What kafka-consumer-groups would commit for several groups: by group and partition."""
+    chosen = [part for name in names for part in ("--group", name)]
+    said = tools("ConsumerGroupCommand", "--reset-offsets", *chosen, *how, "--dry-run", "--export")
+    rows = [row for row in csv.reader(said.splitlines()) if len(row) == 4]
+    return {(group, topic, int(number)): int(offset) for group, topic, number, offset in rows}
+
+
+def test_an_export_is_what_kafka_reads_and_writes(place, environ, tools, tmp_path):
+    """One group without its name, several with it: in both directions, byte for byte the same offsets."""
+    path = tmp_path / "offsets.csv"
+    code, text, err = run("groups", "export", place.group("plain"))
+    assert code == 0, err
+    path.write_text(text)
+    offsets = {spot: offset for spot, (offset, _) in place.spots(POSITIONS["plain"]).items()}
+    assert compute(tools, place.group("plain"), "--from-file", str(path)) == offsets
+    assert compute(tools, place.group("plain"), "--to-current", "--all-topics") == offsets
+    # All groups with committed offsets that are within the log, because the other program clamps the rest.
+    names = [place.group(name) for name in ("plain", "classic", "consumer")]
+    code, text, err = run("groups", "export", *names)
+    assert code == 0, err
+    path.write_text(text)
+    theirs = compute_several(tools, names, "--from-file", str(path))
+    ours = {(name, *spot): offset for name in names for spot, (offset, *_) in place.read_group(name).items()}
+    assert theirs == ours
+    # What the other program exports of several groups moves them.
+    said = tools(
+        "ConsumerGroupCommand",
+        *("--reset-offsets", *[part for name in names for part in ("--group", name)]),
+        *("--to-earliest", "--all-topics", "--dry-run", "--export"),
+    )
+    path.write_text("".join(f"{row}\n" for row in said.splitlines() if row.strip()))
+    before = {name: place.read_group(name) for name in names}
+    code, _, err = run("groups", "move", f"test-groups-{place.token}-*", "--from-file", str(path), "--yes")
+    assert code == 0, err
+    now = {(name, *spot): offset for name in names for spot, offset in place.read_offsets(name).items()}
+    assert now == compute_several(tools, names, "--to-earliest", "--all-topics")
+    code, change, _ = run("journal", "list", "--limit", "1", "-o", "name")
+    code, _, err = run("journal", "undo", change.strip(), "--yes")
+    assert code == 0, err
+    assert {name: place.read_group(name) for name in names} == before
+
+
+def test_groups_of_a_glob_are_moved_in_one_plan(place, environ):
+    before = {name: place.read(name) for name in POSITIONS}
+    code, out, err = run("groups", "move", f"test-groups-{place.token}-[pc]*", "--to", "latest", "--yes")
+    assert code == 0, err
+    assert "move 3 groups" in out
+    moved = {name: {spot: found[0] for spot, found in place.read(name).items()} for name in POSITIONS}
+    for name, positions in before.items():
+        ends = place.spots(ENDS)
+        expected = name in {"plain", "classic", "consumer"}
+        assert moved[name] == {spot: ends[spot] if expected else found[0] for spot, found in positions.items()}
+    code, change, _ = run("journal", "list", "--limit", "1", "-o", "name")
+    code, _, err = run("journal", "undo", change.strip(), "--yes")
+    assert code == 0, err
+    assert {name: place.read(name) for name in POSITIONS} == before
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -62,6 +62,7 @@ def test_commands_are_the_ones_of_the_design():
         "topics health",
         "groups list",
         "groups show",
+        "groups export",
         "groups move",
         "groups delete",
         "pipelines plan",

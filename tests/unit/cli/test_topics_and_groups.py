@@ -224,6 +224,23 @@ def test_a_move_from_another_group_takes_its_name(desk):
     assert desk.brokers.groups["g"].offsets["t", 0].offset == 7
 
 
+def test_groups_of_a_glob_are_exported_and_moved_by_their_file(desk, tmp_path):
+    desk.brokers.add_group("h", {("t", 0): 7})
+    assert desk.run("groups", "export", "g", "-o", "json").out == "t,0,4\nt,1,10\n"
+    exported = desk.run("groups", "export", "*").out
+    assert exported == "g,t,0,4\ng,t,1,10\nh,t,0,7\n"
+    saved = tmp_path / "saved.csv"
+    saved.write_text(exported)
+    moved = desk.run("groups", "move", "[gh]", "--to", "earliest", typed="yes\n")
+    assert moved.code == 0, moved.err
+    assert "move 2 groups" in moved.out
+    assert {found.offset for name in "gh" for found in desk.brokers.groups[name].offsets.values()} == {0}
+    assert desk.run("groups", "move", "g", "h", "--from-file", str(saved), "-y").code == 0
+    assert desk.run("groups", "export", "g", "h").out == exported
+    assert desk.run("groups", "move", "x*", "--to", "latest", "-y").code == 1
+    assert desk.run("groups", "export", "nobody").code == 1
+
+
 def test_a_group_in_use_is_refused_with_5(desk):
     desk.brokers.groups["g"].state = "STABLE"
     for command in (["move", "g", "--to", "latest"], ["delete", "g"]):

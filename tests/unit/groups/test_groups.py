@@ -7,7 +7,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from seamark.changes.effect import ChangeKind
-from seamark.errors import NotFoundError, RefusedError, StalePlanError, UnreachableError, UsageError
+from seamark.errors import (
+    NotFoundError,
+    RefusedError,
+    StalePlanError,
+    UnreachableError,
+    UnsupportedError,
+    UsageError,
+)
+from seamark.groups.csv_file import read_offset_file, render_offset_file
 from seamark.kafka.groups import Committed, GroupMember, GroupType
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.fleet.living import SINK_CONFIG, LivingConnect, open_living_fleet, register
@@ -77,6 +85,8 @@ def test_one_group_tells_how_far_it_is_behind(fleet):
         ({"to": "1970-01-01T00:00:04"}, (4, 4)),
         ({"to": "2026-11-14T12:00:00Z"}, (10, 10)),
         ({"to": "-1h"}, (10, 10)),
+        ({"to": "-P7D"}, (10, 10)),
+        ({"back": "PT2S"}, (3, 4)),
         ({"to": "0,007"}, (7, 7)),
         ({"back": "2s"}, (3, 4)),
         ({"back": 1.5}, (4, 5)),
@@ -155,6 +165,104 @@ def test_an_export_that_is_none_is_refused(fleet, tmp_path, text):
     file.write_text(text)
     with pytest.raises(UsageError, match=r"export\.csv"):
         fleet.groups.move("g", source=file)
+
+
+def test_groups_of_names_and_globs_are_moved_in_one_plan_and_each_is_undone(fleet, brokers):
+    brokers.add_group("billing-1", {("t", 0): 5, ("u", 0): 1})
+    brokers.add_group("billing-2", {("t", 1): 3})
+    brokers.add_group("billing-new", {})
+    brokers.add_group("billing-share", {}, type=GroupType.SHARE)
+    planned = fleet.groups.move(["billing-*", "g"], to="latest")
+    assert planned.plan.title == "move 3 groups"
+    assert [action.group for action in planned.plan.actions] == ["billing-1", "billing-2", "g"]
+    assert planned.plan.notes == (
+        "group billing-share is a share group and is not moved",
+        "not moved, because nothing is committed: billing-new",
+    )
+    result = fleet.apply(planned)
+    assert result.is_done
+    assert positions(brokers, "billing-1") == {("t", 0): 10, ("u", 0): 4}
+    assert positions(brokers, "billing-2") == {("t", 1): 10}
+    assert positions(brokers) == {("t", 0): 10, ("t", 1): 10}
+    assert brokers.groups["billing-new"].offsets == {}
+    assert fleet.apply(fleet.undo(result)).is_done
+    assert positions(brokers, "billing-1") == {("t", 0): 5, ("u", 0): 1}
+    assert positions(brokers, "billing-2") == {("t", 1): 3}
+    assert positions(brokers) == {("t", 0): 5, ("t", 1): 6}
+
+
+def test_a_glob_with_a_topic_selects_the_groups_that_read_it(fleet, brokers):
+    brokers.add_group("h", {("u", 0): 1})
+    planned = fleet.groups.move(["*"], to="latest", topics=["u"])
+    assert [action.group for action in planned.plan.actions] == ["h"]
+    assert planned.plan.notes == ("not moved, because nothing is committed on these topics: g",)
+    # A group that is named gets offsets on a new topic.
+    assert [action.group for action in fleet.groups.move(["g", "h"], to=1, topics=["u"]).plan.actions] == ["g"]
+
+
+def test_several_groups_are_refused_together(fleet, game, brokers):
+    brokers.add_group("h", {("t", 0): 5}, type=GroupType.CONSUMER)
+    brokers.add_group("i", {("u", 0): 5})
+    game.add("own", {**SINK_CONFIG, "consumer.override.group.id": "h"})
+    for name in "gh":
+        brokers.groups[name].state = "STABLE"
+        brokers.groups[name].members = (GroupMember("m", "c", "h"),)
+    with pytest.raises(RefusedError, match="2 of 3 groups are in use; no changes were made") as caught:
+        fleet.groups.move(["*"], to="latest")
+    assert "h: the group is STABLE with 1 member; it belongs to connector/game/own" in caught.value.cause
+    assert caught.value.hint.startswith("stop its members; seamark connectors stop game/own, because")
+    for name in "gh":
+        brokers.add_group(name, {("t", 0): 5})
+    with pytest.raises(RefusedError, match="1 of 3 groups can't be moved") as caught:
+        fleet.groups.move(["g", "h", "i"], shift=1, topics=["t:0"])
+    assert caught.value.cause == "i: no offset is committed on t-0, so there is no offset to start from"
+    brokers.add_group("s", {}, type=GroupType.SHARE)
+    with pytest.raises(RefusedError, match="s is a share group"):
+        fleet.groups.move(["g", "s"], to="latest")
+    with pytest.raises(NotFoundError, match="no group with committed offsets matches x"):
+        fleet.groups.move(["x*"], to="latest")
+    assert not brokers.writes
+
+
+def test_groups_of_an_export_are_moved_also_those_that_do_not_exist_yet(fleet, brokers, tmp_path):
+    file = tmp_path / "export.csv"
+    file.write_text("g,t,0,3\nnew,u,0,2\nother,gone,0,x\n")
+    planned = fleet.groups.move(["g", "n*"], source=file)
+    assert "group new has no committed offsets yet: it starts from these" in planned.plan.notes
+    result = fleet.apply(planned)
+    assert (positions(brokers), positions(brokers, "new")) == ({("t", 0): 3, ("t", 1): 6}, {("u", 0): 2})
+    assert fleet.apply(fleet.undo(result)).is_done
+    assert not brokers.groups["new"].offsets
+    with pytest.raises(NotFoundError, match="has no offsets for group h"):
+        fleet.groups.move(["g", "h"], source=file)
+    with pytest.raises(NotFoundError, match=r"no group in .* matches x"):
+        fleet.groups.move(["x*"], source=file)
+
+
+def test_a_file_without_groups_is_for_one_group(fleet, tmp_path):
+    file = tmp_path / "export.csv"
+    file.write_text("t,0,3\n")
+    with pytest.raises(UsageError, match="has no group column"):
+        fleet.groups.move(["g", "h"], source=file)
+    file.write_text('{"owners": {}}')
+    with pytest.raises(UsageError, match="is JSON") as caught:
+        fleet.groups.move(["g", "h"], source=file)
+    assert caught.value.hint.startswith("run seamark offsets import")
+
+
+def test_an_export_is_read_back_whatever_a_group_is_called(fleet, brokers, tmp_path):
+    names = ["a,b", 'say "hi"', "-x", " with blanks", "=1+1", "ü"]
+    for name in names:
+        brokers.add_group(name, {("t", 0): 5})
+    text = render_offset_file(fleet.groups.export(["*"]), with_group=True)
+    file = tmp_path / "export.csv"
+    file.write_text(text)
+    assert '"a,b",t,0,5\n' in text
+    assert "-x,t,0,5\n" in text
+    offsets = read_offset_file(file)
+    assert {name: offsets.find_offsets(name) for name in names} == {name: {("t", 0): 5} for name in names}
+    with pytest.raises(UnsupportedError, match="can't be exported as CSV"):
+        render_offset_file({"a\nb": {("t", 0): 5}}, with_group=True)
 
 
 def test_exactly_one_way_must_be_said(fleet):

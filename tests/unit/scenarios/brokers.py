@@ -85,6 +85,16 @@ def groups_move_from(env):
 
 
 @scenario()
+def groups_move_several(env):
+    """Move the groups of a glob in one plan, then those of a CSV file with groups; undo each."""
+    add_topic_and_group(env)
+    env.brokers.add_group("h", {("t", 0): 7})
+    env.write("saved.csv", env.execute(["groups", "export", "*"]).out)
+    env.change("groups", "move", "*", "--to", "latest", undo=False)
+    env.change("groups", "move", "g", "h", "--from-file", "saved.csv")
+
+
+@scenario()
 def groups_move_in_use(env):
     """A group with members is not moved."""
     add_topic_and_group(env)
