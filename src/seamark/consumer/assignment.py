@@ -29,6 +29,8 @@ class PartitionState:
     is_sought_saved: bool = False
     # Whether the client reads on from `position`. If not, or if that is unknown, the client must seek.
     is_placed: bool = False
+    # Up to where the caller keeps returned records in its memory, saved or not; None if it keeps none.
+    kept: int | None = None
 
     @property
     def is_read(self) -> bool:
@@ -50,9 +52,15 @@ class PartitionState:
         """Where its next records are, as far as the ledger is known."""
         return self.entry.next_offset if self.sought is None else self.sought
 
+    @property
+    def resume(self) -> int:
+        """Return the next record to give: after those that the caller keeps, else where the ledger is."""
+        return self.start if self.kept is None else self.kept
+
     def seek(self, offset: int) -> None:
         """Record the offset from which the caller wants to resume."""
         self.sought = self.position = offset
+        self.kept = None
         # No save of before has it.
         self.is_sought_saved = self.is_placed = False
 
@@ -101,10 +109,15 @@ class Assignment:
         held.position = offset + 1
         return True
 
+    def keep(self) -> None:
+        """Record that the caller keeps all returned records in its memory, so that they are not returned again."""
+        for held in self._held.values():
+            held.kept = held.position
+
     def take_back(self) -> None:
         """Rewind to the start: the last records of the client didn't reach the caller, and may be lost."""
         for held in self._held.values():
-            held.position, held.is_placed = held.start, False
+            held.position, held.is_placed = held.resume, False
 
     def settle(self, spot: TopicPartition, found: LedgerEntry) -> bool:
         """The ledger was looked at. Whether the client must be sent back or forth, to `position`."""
@@ -114,9 +127,9 @@ class Assignment:
         if held.is_sought_saved and (is_committed or found.moves != held.entry.moves):
             held.sought = None
         held.entry, held.saved = found, None
-        if not is_committed:
-            # The ledger is right, unless the caller has sought another place.
-            held.position, held.is_placed = held.start, False
+        if not is_committed and (held.kept is None or held.position != held.kept):
+            # The ledger is right, unless the caller has sought another place or keeps what it got.
+            held.position, held.is_placed = held.resume, False
         return not held.is_placed
 
 

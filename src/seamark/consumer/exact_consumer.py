@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -156,6 +157,17 @@ _AGAIN_SECONDS = 5.0
 _NOT_READING = frozenset({"_STATE", "_UNKNOWN_PARTITION"})
 _COOPERATIVE = "cooperative-sticky"
 
+Callback = Callable[["ExactConsumer", Sequence[TopicPartition]], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """What the program does when it gets partitions, and when it loses them."""
+
+    on_assign: Callback | None = None
+    on_revoke: Callback | None = None
+    on_lost: Callback | None = None
+
 
 class ExactConsumer:
     """A consumer of Kafka for one thread.
@@ -198,6 +210,10 @@ class ExactConsumer:
         # The assigned partitions, and those of them that another process has claimed, with the end of their pause.
         self._given: set[TopicPartition] = set()
         self._taken: dict[TopicPartition, float] = {}
+        self._callbacks, self._keeps_state = Callbacks(), False
+        self._is_in_callback, self._was_revoked = False, False
+        # An exception of a callback that the client has called: it is raised when the client has returned.
+        self._failure: BaseException | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -205,16 +221,50 @@ class ExactConsumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            if error is not None:
+                # Records may be half processed: state of the program must not be saved.
+                self._abandon()
+        finally:
+            self.close()
 
-    def subscribe(self, topics: Sequence[str]) -> None:
-        """Have the group share out the partitions of these topics."""
+    def subscribe(
+        self,
+        topics: Sequence[str],
+        *,
+        on_assign: Callback | None = None,
+        on_revoke: Callback | None = None,
+        on_lost: Callback | None = None,
+        keeps_state: bool = False,
+    ) -> None:
+        """Have the group share out the partitions of these topics.
+
+        The callbacks get this consumer and (topic, partition) pairs, within `consume` and `close`.
+
+        Args:
+            topics: The names of the topics.
+            on_assign: Called when partitions are claimed and their positions are known, before a record of them is
+                read: restore the program's state. If it raises, `consume` raises, and the next one calls it again.
+            on_revoke: Called while the partitions are still held: write the program's state, call `save` and commit.
+                If it raises, they are given up unsaved, and then `consume` or `close` raises.
+            on_lost: Called when partitions are gone to another process: discard the program's state of them.
+            keeps_state: The program keeps returned records in its memory over several calls of `consume`, such as
+                an aggregate. They are not returned again, unless their partition was lost.
+        """
+        if keeps_state and (on_revoke is None or on_lost is None):
+            raise UsageError(
+                "keeps_state needs on_revoke and on_lost",
+                cause="state of a partition that another process has would be saved or counted twice",
+                hint="pass both; on_lost discards the state of its partitions",
+            )
+        self._callbacks, self._keeps_state = Callbacks(on_assign, on_revoke, on_lost), keeps_state
         self._client.subscribe(
             list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
     def assign(self, spots: Iterable[TopicPartition]) -> None:
-        """Take these partitions, without a group's sharing out."""
+        """Take these partitions, without a group's sharing out and without callbacks."""
+        self._callbacks, self._keeps_state = Callbacks(), False
         self._holdings.drop([spot for spot, _ in self._holdings])
         # However a group would share out: here the caller does.
         self._is_cooperative = False
@@ -225,14 +275,18 @@ class ExactConsumer:
     def consume(self, count: int = 500, timeout: float = 1.0) -> list[Any]:
         """Up to so many records, as soon as there are some; confluent-kafka's own messages.
 
-        Records that the previous call returned and that were not saved are returned once more.
+        Records that the previous call returned and that were not saved are returned once more, unless the program
+        keeps state.
         """
+        self._refuse_in_callback("consume")
         self._settle()
         deadline = time.monotonic() + timeout
         while True:
             self._claim_waiting()
             left = deadline - time.monotonic()
             records = self._poll(count, max(0.0, min(_SLICE_SECONDS, left)))
+            if records and self._keeps_state:
+                self._holdings.keep()
             if records or (left <= 0 and not self._waiting):
                 return records
 
@@ -242,8 +296,10 @@ class ExactConsumer:
             if records := self.consume(count, timeout):
                 yield records
 
-    def save(self, connection: Any) -> None:
+    def save(self, connection: Any, partitions: Collection[TopicPartition] | None = None) -> None:
         """Enter what was given since the last save. To be called in the transaction that writes its rows.
+
+        `partitions` limits it to those whose rows the transaction writes, such as those of `on_revoke`.
 
         Raises:
             FencedError: a partition is another's by now. Let the transaction roll back, and consume on.
@@ -252,8 +308,9 @@ class ExactConsumer:
         runner.expect_transaction()
         if runner.is_postgres:
             runner.change(f"SET LOCAL idle_in_transaction_session_timeout = '{self._idle_seconds}s'")
-        for _, held in self._holdings:
-            if held.is_to_save:
+        for spot, held in self._holdings:
+            # State may be written without new records: the ledger must fence that too, if the partition is another's.
+            if (held.is_to_save or self._keeps_state) and (partitions is None or spot in partitions):
                 self._move(runner, held)
 
     def position(self, spot: TopicPartition) -> int:
@@ -281,10 +338,48 @@ class ExactConsumer:
         self.seek(spot, self._kafka.read_bounds(spot)[1])
 
     def close(self) -> None:
-        """Leave the group. What was given and not saved is the next owner's."""
+        """Leave the group. What was given, and not saved by then or in `on_revoke`, is the next owner's."""
+        self._refuse_in_callback("close")
         self._mirror_last()
         self._client.close()
         self._house.close()
+        self._raise_failure()
+
+    def _abandon(self) -> None:
+        """Give up all partitions without saving, so that closing revokes none."""
+        spots = [spot for spot, _ in self._holdings]
+        self._mirror_last()
+        self._holdings.drop(spots)
+        self._call(self._callbacks.on_lost, spots)
+
+    def _refuse_in_callback(self, name: str) -> None:
+        if self._is_in_callback:
+            raise UsageError(
+                f"{name} was called in a callback",
+                cause="on_assign, on_revoke and on_lost run within consume and close",
+                hint="return from the callback first",
+            )
+
+    def _call(self, callback: Callback | None, spots: Sequence[TopicPartition]) -> None:
+        if callback is None or not spots:
+            return
+        self._is_in_callback = True
+        try:
+            callback(self, list(spots))
+        finally:
+            self._is_in_callback = False
+
+    def _call_later_raising(self, callback: Callback | None, spots: Sequence[TopicPartition]) -> None:
+        """Call it within a call of the client, which must end before an exception may leave it."""
+        try:
+            self._call(callback, spots)
+        except BaseException as failure:  # noqa: BLE001 - raised when the client has returned
+            self._failure = self._failure or failure
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
     def _settle(self) -> None:
         """See what became of the last transaction."""
@@ -301,6 +396,7 @@ class ExactConsumer:
             if found.epoch != held.entry.epoch:
                 _LOGGER.warning("another process has claimed %s", held.entry)
                 self._give_up(spot)
+                self._call(self._callbacks.on_lost, [spot])
             elif self._holdings.settle(spot, found):
                 self._send(spot)
         self._mirror()
@@ -318,9 +414,13 @@ class ExactConsumer:
         self._holdings.drop([spot])
         if spot in self._given:
             self._taken[spot] = time.monotonic() + _AGAIN_SECONDS
+        self._stop_reading([spot])
+
+    def _stop_reading(self, spots: Sequence[TopicPartition]) -> None:
+        """Have the client read no more of these partitions, which are no longer held."""
         # Not paused: the client would keep that, also when the group gives it back.
         if self._is_cooperative:
-            self._client.incremental_unassign(self._choose_read([spot]))
+            self._client.incremental_unassign(self._choose_read(spots))
         else:
             self._place([])
 
@@ -347,17 +447,43 @@ class ExactConsumer:
         finally:
             # Where one fails, those before it are ours.
             if claimed:
-                self._place(claimed)
+                self._begin(claimed)
+
+    def _begin(self, claimed: Sequence[TopicPartition]) -> None:
+        """Let the program restore its state of claimed partitions, then have the client read them."""
+        try:
+            self._call(self._callbacks.on_assign, claimed)
+        except BaseException:
+            # Without its state, no record of them may be returned: the next consume claims them again.
+            self._holdings.drop(claimed)
+            self._stop_reading(claimed)
+            self._waiting |= dict.fromkeys(claimed)
+            raise
+        self._place(claimed)
 
     def _poll(self, count: int, seconds: float) -> list[Any]:
         """Poll the client. If that fails, no record was returned: those that came with the error are fetched later."""
         try:
             found = self._client.consume(count, seconds)
+            self._raise_failure()
             self._wait_again()
+            if self._was_revoked:
+                return self._read_again(found)
             return [message for message in found if self._accept(message)]
         except BaseException:
+            self._was_revoked = False
             self._holdings.take_back()
             raise
+
+    def _read_again(self, found: Sequence[Any]) -> list[Any]:
+        """Return no records: on_revoke may have saved partitions that are still held, and the ledger says which."""
+        for message in found:
+            if message.error() is not None:
+                self._kafka.judge(message.error())
+        self._was_revoked = False
+        self._holdings.take_back()
+        self._settle()
+        return []
 
     def _accept(self, message: Any) -> bool:
         if message.error() is not None:
@@ -395,11 +521,20 @@ class ExactConsumer:
         client.incremental_assign([]) if self._is_cooperative else client.assign([])
 
     def _on_revoke(self, client: Any, partitions: list[Any]) -> None:
+        held = self._choose_held(partitions)
+        self._was_revoked = self._was_revoked or (bool(held) and self._callbacks.on_revoke is not None)
+        self._call_later_raising(self._callbacks.on_revoke, held)
         self._mirror_last()
         self._let_go(client, partitions)
 
     def _on_lost(self, client: Any, partitions: list[Any]) -> None:
+        held = self._choose_held(partitions)
         self._let_go(client, partitions)
+        self._call_later_raising(self._callbacks.on_lost, held)
+
+    def _choose_held(self, partitions: list[Any]) -> list[TopicPartition]:
+        """Return those that the program knows of: on_assign was called for them, and they aren't lost."""
+        return [spot for one in partitions if (spot := (one.topic, one.partition)) in self._holdings]
 
     def _let_go(self, client: Any, partitions: list[Any]) -> None:
         spots = [(one.topic, one.partition) for one in partitions]

@@ -1,9 +1,10 @@
 """Consumers that come, go, are killed at every step and stopped, and every row compared afterwards.
 
-    python -m tools.soak consumer [--rows N] [--protocol eager|cooperative|consumer]
+    python -m tools.soak consumer [--rows N] [--protocol eager|cooperative|consumer] [--keeps-state]
 
 It uses the stack that SEAMARK_DEVSTACK names, or starts one, and prints one line of JSON. The exit code is 1 if a row
-is missing or doubled, if the ledger does not say what was written, or if a fault was not done.
+is missing or doubled, if the ledger does not say what was written, or if a fault was not done. With `--keeps-state`,
+consumers keep an aggregate in memory and flush it when a partition is revoked: it must equal the records.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from confluent_kafka.admin import (
 )
 
 from seamark.devstack import StackSpec, load_stack, start_stack
-from tests.fault.consumer.consumer_worker import STEPS
+from tests.fault.consumer.consumer_worker import KEYS, STATE_STEPS, STEPS
 
 PARTITIONS = 6
 PROTOCOLS = {
@@ -46,15 +47,19 @@ GROUP_CONFIG = {"consumer.session.timeout.ms": "6000", "consumer.heartbeat.inter
 # A member is given up after six seconds without a poll, and so is a transaction that does nothing.
 POLL_SECONDS = IDLE_SECONDS = 6
 EVERY_SECONDS = 3
+# A member with one partition is never revoked while there are enough for all.
+CALLBACK_SECONDS = 15
+# More of those that wait for their step than this would leave others without a partition.
+MOST_WAITING = 2
 PARTS = 20
 DEADLINE_SECONDS = 600
 VIOLATIONS = ("lost", "doubled", "changed", "ledger_wrong", "not_done")
 
 
 class Stage:
-    def __init__(self, stack, *, protocol, rows):
+    def __init__(self, stack, *, protocol, rows, keeps_state=False):
         self.servers, self.dsn = stack.kafka.bootstrap_servers, stack.postgres.dsn
-        self.name, self.rows = f"soak_{uuid4().hex[:8]}", rows
+        self.name, self.rows, self.keeps_state = f"soak_{uuid4().hex[:8]}", rows, keeps_state
         self.config = {
             "bootstrap.servers": self.servers,
             "group.id": self.name,
@@ -65,7 +70,7 @@ class Stage:
         if protocol != "consumer":
             self.config["session.timeout.ms"] = POLL_SECONDS * 1000
         self.admin = AdminClient({"bootstrap.servers": self.servers})
-        self.doomed, self.log = [], tempfile.TemporaryFile()  # noqa: SIM115 - as long as the processes write to it
+        self.doomed, self.log = {}, tempfile.TemporaryFile()  # noqa: SIM115 - as long as the processes write to it
         self.producer, self.fed = Producer({"bootstrap.servers": self.servers, "linger.ms": 50}), 0
         self.workers, self.counts = [], {"killed": 0, "stopped": 0, "started": 0, "ended": 0, "at_step": 0}
 
@@ -79,7 +84,10 @@ class Stage:
             resource = ConfigResource(ResourceType.GROUP, self.name, incremental_configs=entries)
             self.admin.incremental_alter_configs([resource])[resource].result(30)
         with psycopg.connect(self.dsn) as database:
-            database.execute(f"CREATE TABLE {self.name} (partition_number int, place bigint, number bigint)")
+            columns = "partition_number int, place bigint, number bigint"
+            if self.keeps_state:
+                columns = "partition_number int, key int, count int, total numeric, PRIMARY KEY (partition_number, key)"
+            database.execute(f"CREATE TABLE {self.name} ({columns})")
 
     def feed(self, *, is_waiting):
         """The next part of the records, so that there are some for every fault."""
@@ -99,6 +107,7 @@ class Stage:
         given = {"config": self.config, "dsn": self.dsn, "topic": self.name, "table": self.name, "idle": IDLE_SECONDS}
         # Some hundred transactions for the whole topic: enough that a fault finds one.
         given |= {"count": max(20, self.rows // 1000), "fault": fault}
+        given |= {"keeps_state": self.keeps_state}
         command = [sys.executable, "-m", "tests.fault.consumer.consumer_worker"]
         worker = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=self.log, text=True)
         # Not as an argument: it has a password.
@@ -106,7 +115,7 @@ class Stage:
         worker.stdin.close()
         self.workers.append(worker)
         if fault:
-            self.doomed.append(worker)
+            self.doomed[worker] = (fault, time.monotonic())
         self.counts["started"] += 1
 
     def end(self, worker, signal_number):
@@ -116,34 +125,73 @@ class Stage:
         self.counts["killed" if signal_number == signal.SIGKILL else "ended"] += 1
 
     def collect(self):
-        """Take note of those that ended or stopped themselves."""
+        """Take note of those that ended or stopped themselves. Gives the faults that must be tried again."""
+        again = []
         for worker in list(self.workers):
-            if worker.poll() is not None:
-                assert worker.returncode == -signal.SIGKILL, self.read_log()[-4000:].decode()
+            if worker.poll() in {0, -signal.SIGTERM}:
+                # It was told to end, so that it comes by its step; if it still waits for it, it had no partition, or
+                # had not begun.
+                self.workers.remove(worker)
+                self.counts["ended"] += 1
+                again += [self.doomed.pop(worker)[0]] if worker in self.doomed else []
+            elif worker.poll() is not None:
+                self.doomed.pop(worker, None)
+                assert worker.returncode == -signal.SIGKILL, (
+                    worker.returncode,
+                    self.read_log()[-4000:].decode(),
+                )
                 self.workers.remove(worker)
                 self.counts["killed"] += 1
                 self.counts["at_step"] += 1
+        return again
+
+    def end_waiting(self, stopped):
+        """End those whose step in a callback has not come: closing revokes too."""
+        for worker, ((step, *_), since) in self.doomed.items():
+            is_due = time.monotonic() - since > CALLBACK_SECONDS and step not in STEPS
+            if is_due and worker not in stopped and worker.poll() is None:
+                worker.send_signal(signal.SIGTERM)
 
     def count_rows(self):
         with psycopg.connect(self.dsn) as database:
-            return database.execute(f"SELECT count(*) FROM {self.name}").fetchone()[0]
+            what = "coalesce(sum(count), 0)" if self.keeps_state else "count(*)"
+            return int(database.execute(f"SELECT {what} FROM {self.name}").fetchone()[0])
 
     def check(self):
+        return {**(self.check_state() if self.keeps_state else self.check_rows()), "ledger_wrong": self.check_ledger()}
+
+    def check_state(self):
+        """Compare the aggregate of each partition and key with the records."""
+        expected = {}
+        for number in range(self.fed):
+            sums = expected.setdefault((number % PARTITIONS, number % KEYS), [0, 0])
+            sums[0] += 1
+            sums[1] += number
+        with psycopg.connect(self.dsn) as database:
+            rows = database.execute(f"SELECT partition_number, key, count, total FROM {self.name}").fetchall()
+        found = {(partition, key): [count, int(total)] for partition, key, count, total in rows}
+        counts = {key: found.get(key, [0, 0])[0] - sums[0] for key, sums in expected.items()}
+        return {
+            "lost": -sum(min(0, difference) for difference in counts.values()),
+            "doubled": sum(max(0, difference) for difference in counts.values()),
+            "changed": sum(found.get(key) != expected.get(key) for key in {*found, *expected}),
+        }
+
+    def check_rows(self):
         with psycopg.connect(self.dsn) as database:
             total, distinct, wrong = database.execute(
                 f"SELECT count(*), count(DISTINCT number), count(*) FILTER (WHERE number % {PARTITIONS} <> "
                 f"partition_number OR number / {PARTITIONS} <> place) FROM {self.name}"
             ).fetchone()
+        return {"lost": self.fed - distinct, "doubled": total - distinct, "changed": wrong}
+
+    def check_ledger(self):
+        with psycopg.connect(self.dsn) as database:
             ledger = database.execute(
                 "SELECT partition_number, next_offset FROM seamark_ledger WHERE owner = %s", [self.name]
             ).fetchall()
         ends = {number: len(range(number, self.fed, PARTITIONS)) for number in range(PARTITIONS)}
-        return {
-            "lost": self.fed - distinct,
-            "doubled": total - distinct,
-            "changed": wrong,
-            "ledger_wrong": sum(ends[number] != at for number, at in ledger) + PARTITIONS - len(ledger),
-        }
+        return sum(ends[number] != at for number, at in ledger) + PARTITIONS - len(ledger)
 
     def count_fenced(self):
         """How often somebody was too late."""
@@ -166,13 +214,15 @@ def is_stopped(worker):
     return Path(f"/proc/{worker.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0] == "T"
 
 
-def soak(stack, *, protocol, rows, seed=0):
+def soak(stack, *, protocol, rows, seed=0, keeps_state=False):
     """Faults at every step, once by a kill and once by a stop, and comings and goings. Gives the counts."""
-    choose = random.Random(seed)
-    faults = [(step, choose.randint(1, 3), name) for step in STEPS for name in ("SIGKILL", "SIGSTOP")]
+    choose, steps = random.Random(seed), STATE_STEPS if keeps_state else STEPS
+    faults = [
+        (step, choose.randint(1, 3) if step in STEPS else 1, name) for step in steps for name in ("SIGKILL", "SIGSTOP")
+    ]
     all_faults = len(faults)
     choose.shuffle(faults)
-    stage, began_at = Stage(stack, protocol=protocol, rows=rows), time.monotonic()
+    stage, began_at = Stage(stack, protocol=protocol, rows=rows, keeps_state=keeps_state), time.monotonic()
     stage.prepare()
     stopped = {}
     try:
@@ -180,12 +230,14 @@ def soak(stack, *, protocol, rows, seed=0):
         while stage.counts["at_step"] < all_faults or stopped or stage.fed < rows or stage.count_rows() < stage.fed:
             stage.feed(is_waiting=stage.counts["at_step"] < all_faults)
             assert time.monotonic() - began_at < DEADLINE_SECONDS, f"{stage.count_rows()} rows, {faults} left"
-            if faults:
+            waiting = [worker for worker in stage.doomed if worker not in stopped]
+            if faults and (len(waiting) < MOST_WAITING or not keeps_state):
                 stage.start(*faults.pop())
             else:
                 stage.start()
             time.sleep(EVERY_SECONDS)
-            stage.collect()
+            stage.end_waiting(stopped)
+            faults += stage.collect()
             for worker in stage.workers:
                 if worker not in stopped and is_stopped(worker):
                     stopped[worker] = time.monotonic()
@@ -196,7 +248,7 @@ def soak(stack, *, protocol, rows, seed=0):
                 if time.monotonic() - since > POLL_SECONDS + 3:
                     worker.send_signal(signal.SIGCONT)
                     del stopped[worker]
-                    stage.doomed.remove(worker)
+                    stage.doomed.pop(worker)
             # Those that are to fail at a step are left alone until they have.
             going = [worker for worker in stage.workers if worker not in stopped and worker not in stage.doomed]
             if len(going) > 2:
@@ -217,13 +269,15 @@ def main():
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--protocol", choices=PROTOCOLS, default="cooperative")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--keeps-state", action="store_true", help="keep an aggregate in memory")
     given = parser.parse_args()
+    how = {"protocol": given.protocol, "rows": given.rows, "seed": given.seed, "keeps_state": given.keeps_state}
     file = os.environ.get("SEAMARK_DEVSTACK")
     if file:
-        found = soak(load_stack(Path(file)), protocol=given.protocol, rows=given.rows, seed=given.seed)
+        found = soak(load_stack(Path(file)), **how)
     else:
         with start_stack(StackSpec(brokers=1, workers=0, postgres=True), name="consumers") as stack:
-            found = soak(stack, protocol=given.protocol, rows=given.rows, seed=given.seed)
+            found = soak(stack, **how)
     print(json.dumps({"seed": given.seed, **found}))
     return 1 if any(found[name] for name in VIOLATIONS) else 0
 

@@ -118,6 +118,83 @@ def test_consumers_share_a_topic_and_the_ledger_follows(stage, protocol):
     assert {spot.offset for spot in found.topic_partitions} == {stage.made // 3}
 
 
+class Counter:
+    """A program that counts records by partition in memory, and writes the counts only when a partition is revoked."""
+
+    def __init__(self, stage, name, events, **protocol):
+        self.stage, self.name, self.events, self.counts = stage, name, events, {}
+        self.consumer = stage.open(**protocol)
+        self.consumer.subscribe(
+            [stage.name], on_assign=self.restore, on_revoke=self.flush, on_lost=self.discard, keeps_state=True
+        )
+
+    def restore(self, consumer, partitions):
+        for spot in partitions:
+            with self.stage.database.transaction():
+                sql = f"SELECT count(*) FROM {self.stage.name} WHERE place LIKE %s"
+                (found,) = self.stage.database.execute(sql, [f"{spot[1]}@%"]).fetchone()
+            self.events.append(("on_assign", self.name, spot[1], found, consumer.position(spot)))
+            self.counts[spot] = []
+
+    def flush(self, consumer, partitions):
+        with self.stage.database.transaction():
+            for spot in partitions:
+                self.stage.write(self.counts[spot])
+            consumer.save(self.stage.database, partitions)
+        for spot in partitions:
+            self.events.append(("on_revoke", self.name, spot[1], consumer.position(spot)))
+            del self.counts[spot]
+
+    def discard(self, consumer, partitions):
+        self.events += [("on_lost", self.name, number) for _, number in partitions]
+        for spot in partitions:
+            del self.counts[spot]
+
+    def consume(self):
+        for one in self.consumer.consume(100, 0.3):
+            self.counts[one.topic(), one.partition()].append(one)
+
+    @property
+    def unsaved(self):
+        return sum(len(records) for records in self.counts.values())
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=["eager", "cooperative", "consumer"])
+def test_state_is_flushed_by_the_old_owner_before_the_new_one_restores_it(stage, protocol):
+    stage.add(300)
+    events = []
+    first = Counter(stage, "first", events, **protocol)
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while first.unsaved < 300:
+        assert time.monotonic() < deadline, f"{first.unsaved} of 300 records"
+        first.consume()
+    # Nothing was saved, and nothing was returned twice.
+    assert (first.unsaved, stage.read_rows()) == (300, [])
+    second = Counter(stage, "second", events, **protocol)
+    while not second.counts:
+        assert time.monotonic() < deadline, events
+        first.consume()
+        second.consume()
+    stage.add(30)
+    while len(stage.read_rows()) + first.unsaved + second.unsaved < 330:
+        assert time.monotonic() < deadline, events
+        first.consume()
+        second.consume()
+    for counter in (second, first):
+        counter.consumer.close()
+        stage.consumers.remove(counter.consumer)
+    stage.expect_all()
+    for event in (one for one in events if one[:2] == ("on_assign", "second")):
+        _, _, number, found, position = event
+        # The state is that of all records before its position, and it was flushed before.
+        assert found == position == 100
+        assert ("on_revoke", "first", number, 100) in events[: events.index(event)]
+    revoked = {one[2] for one in events[: events.index(event)] if one[:2] == ("on_revoke", "first")}
+    moved = {one[2] for one in events if one[:2] == ("on_assign", "second")}
+    assert revoked == ({0, 1, 2} if "range" in protocol.values() else moved)
+    assert not [one for one in events if one[0] == "on_lost"]
+
+
 def test_connections_of_sqlalchemy_will_do(stage):
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(stage.dsn))
     stage.add(90)

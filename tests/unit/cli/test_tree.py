@@ -206,7 +206,7 @@ TYPED = {
         ("kafka-consumer-groups.sh --bootstrap-server x:9092 --describe --group g", "seamark groups show g"),
         ("--context prod groups --describe --group billing", "seamark groups show billing"),
         ("groups reset-offsets billing", "seamark groups move billing"),
-        ("groups --reset-offsets", "seamark groups move NAME"),
+        ("groups --reset-offsets", "seamark groups move NAME|GLOB..."),
         ("groups move billing --to-earliest --execute", "--to earliest"),
         ("groups move billing --to-latest", "--to latest"),
         ("groups move billing --to-current", "--to current"),
