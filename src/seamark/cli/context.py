@@ -84,6 +84,10 @@ _NAME = click.argument("name", required=False, shell_complete=complete_contexts)
         "view": "context show",
         "check": "context test",
         "ping": "context test",
+        "delete-context": "context remove",
+        "delete": "context remove",
+        "rm": "context remove",
+        "rename-context": "context rename",
     }
 )
 def context() -> None:
@@ -144,6 +148,45 @@ def use(session: Session, name: str, *, project: bool) -> None:
     written = use_context(name, project=project)
     session.reporter.note(f"context {name} is the current one (set in {written.place})")
     _note_shadow(session, name, written)
+
+
+@context.command("rename", examples=["seamark context rename prod production"])
+@click.argument("old", shell_complete=complete_contexts)
+@click.argument("new")
+@global_options
+@pass_session
+def rename(session: Session, old: str, new: str) -> None:
+    """Rename a context in your contexts file.
+
+    If it is the current context, it stays so. Its journal stays usable. A context that another file defines, wholly or
+    in part, is refused.
+    """
+    from seamark.context import rename_context  # noqa: PLC0415
+
+    written = rename_context(old, new)
+    session.reporter.note(f"context {old} renamed to {new} in {written.place}")
+    if written.journal is not None:
+        session.reporter.note(f"note: its journal stays in {written.journal}; journal_folder names it")
+    _note_old_name(session, old, written)
+
+
+@context.command("remove", examples=["seamark context remove lab"])
+@click.argument("name", shell_complete=complete_contexts)
+@global_options
+@pass_session
+def remove(session: Session, name: str) -> None:
+    """Remove a context from your contexts file.
+
+    The clusters and the journal of the context are not changed. If it is the current context, no context is current
+    afterwards. A context that another file defines, wholly or in part, is refused.
+    """
+    from seamark.context import remove_context  # noqa: PLC0415
+
+    written = remove_context(name)
+    session.reporter.note(f"context {name} removed from {written.place}")
+    if written.journal is not None:
+        session.reporter.note(f"note: its journal stays in {written.journal}")
+    _note_old_name(session, name, written)
 
 
 @context.command("list", examples=["seamark context list"])
@@ -216,6 +259,11 @@ def _build_row(contexts: Contexts, name: str) -> ContextRow:
 def _note_shadow(session: Session, name: str, written: WrittenFile) -> None:
     if written.shadowed_by is not None:
         session.reporter.note(f"note: {written.shadowed_by} still selects another context than {name}")
+
+
+def _note_old_name(session: Session, name: str, written: WrittenFile) -> None:
+    if written.shadowed_by is not None:
+        session.reporter.note(f"note: {written.shadowed_by} still selects context {name}, which no longer exists")
 
 
 # Every user of the machine can see a command line, and the shell's history stores it.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from seamark.context.layer import Origin, OriginKind
     from seamark.context.reference import Secret, is_masked, mask_urls
     from seamark.context.value import Setting
-    from seamark.context.writing import WrittenFile, add_context, use_context
+    from seamark.context.writing import WrittenFile, add_context, remove_context, rename_context, use_context
 
 __all__ = [
     "ConnectSettings",
@@ -34,6 +34,8 @@ __all__ = [
     "load_contexts",
     "mask_urls",
     "open_context",
+    "remove_context",
+    "rename_context",
     "use_context",
 ]
 
@@ -56,6 +58,8 @@ _LAZY = {
     "Verify": "seamark.context.journal",
     "WrittenFile": "seamark.context.writing",
     "add_context": "seamark.context.writing",
+    "remove_context": "seamark.context.writing",
+    "rename_context": "seamark.context.writing",
     "use_context": "seamark.context.writing",
 }
 # `seamark --help` names these and needs none of them: twenty dataclasses are 50 ms of start-up.

@@ -1,8 +1,10 @@
-"""Adding contexts and choosing the current one: changes to a contexts file that keep its comments."""
+"""Adding, renaming, removing and choosing contexts: changes to a contexts file that keep its comments."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,22 +14,28 @@ from seamark.context.context import build_context_not_found
 from seamark.context.contexts import Contexts, load_from
 from seamark.context.editing import FileEdit, build_already_exists, edit_file
 from seamark.context.environment import CONFIG_VARIABLE
+from seamark.context.journal import JournalSettings
 from seamark.context.layer import Layer, Origin, OriginKind, Trust
 from seamark.context.reference import is_masked
 from seamark.context.schema import check_name
-from seamark.context.search import CONFIG_FILE, PROJECT_FILE, Surroundings, find_project_file
-from seamark.errors import InvalidSettingError, SecretError, UsageError
+from seamark.context.search import CONFIG_FILE, PROJECT_FILE, Surroundings, find_project_file, find_state_dir
+from seamark.errors import AlreadyExistsError, InvalidSettingError, RefusedError, SecretError, UsageError
 
 Plain = str | bool | Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """Which file was changed. `shadowed_by` is what still chooses another context than the one wanted."""
+    """Which file was changed.
+
+    `shadowed_by` is what still chooses another context than the one wanted. `journal` is the folder in which the
+    journal of a removed or renamed context stays.
+    """
 
     path: Path
     place: str
     shadowed_by: Origin | None = field(default=None)
+    journal: Path | None = field(default=None)
 
 
 def add_context(
@@ -88,6 +96,130 @@ def use_context(
     private = _is_user_file(target, surroundings)
     edit_file(target, FileEdit(current=name), place=surroundings.show(target), is_private=private)
     return _report(name, target, surroundings, wanted=True)
+
+
+def remove_context(
+    name: str,
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    user_dir: Path | None = None,
+    system_dir: Path | None = None,
+) -> WrittenFile:
+    """Remove a context from the user's file, with the comment above it. Its journal stays.
+
+    If it was the current context, the file names none afterwards.
+
+    Raises:
+        ContextNotFoundError: There is no context of that name.
+        RefusedError: Another file or the environment defines it, or a part of it.
+    """
+    surroundings = Surroundings.build(environ=environ, cwd=cwd, user_dir=user_dir, system_dir=system_dir)
+    contexts, target = _open_own(name, surroundings, verb="remove")
+    _edit_own(target, FileEdit(name, removes=True), surroundings)
+    return _report_old(name, target, contexts)
+
+
+def rename_context(
+    name: str,
+    new: str,
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    user_dir: Path | None = None,
+    system_dir: Path | None = None,
+) -> WrittenFile:
+    """Rename a context in the user's file. Its journal and the keys of that journal stay usable.
+
+    If it was the current context of that file, it is so under its new name.
+
+    Raises:
+        ContextNotFoundError: There is no context of that name.
+        AlreadyExistsError: There is a context of the new name, or journal keys of an earlier one.
+        RefusedError: Another file or the environment defines the context, or a part of it.
+    """
+    surroundings = Surroundings.build(environ=environ, cwd=cwd, user_dir=user_dir, system_dir=system_dir)
+    check_name(new, what="context", where="the new name")
+    contexts, target = _open_own(name, surroundings, verb="rename")
+    if known := contexts.locate(new):
+        raise build_already_exists(new, known, hint="choose another name")
+    folder = _find_journal_folder(name, contexts)
+    _copy_journal_keys(name, new, surroundings)
+    content = {} if folder is None else {"journal_folder": str(folder)}
+    _edit_own(target, FileEdit(name, content, renamed_to=new), surroundings)
+    return _report_old(name, target, contexts)
+
+
+def _open_own(name: str, surroundings: Surroundings, *, verb: str) -> tuple[Contexts, Path]:
+    """Return all contexts and the user's file, which alone defines the context of that name."""
+    contexts = load_from(surroundings, must_exist=False)
+    if name not in contexts.names:
+        raise build_context_not_found(name, asked_by="", names=contexts.names, places=contexts.places)
+    target = _find_target(surroundings, project=False)
+    own = surroundings.show(target)
+    others = [origin for origin in contexts.locate(name) if origin.place != own]
+    if others:
+        raise RefusedError(
+            f"can't {verb} context {name}; no changes were made",
+            cause=f"it is defined in {', '.join(map(str, others))}, and this command changes only {own}",
+            hint=f"edit {others[0].place}",
+            context={"context": name},
+        )
+    return contexts, target
+
+
+def _edit_own(target: Path, edit: FileEdit, surroundings: Surroundings) -> None:
+    edit_file(
+        target, edit, place=surroundings.show(target), is_private=_is_user_file(target, surroundings), trust=Trust.USER
+    )
+
+
+def _find_journal_folder(name: str, contexts: Contexts) -> Path | None:
+    """Return the folder of a journal that is found by the name of the context; None if there is none.
+
+    It isn't moved: a process that writes to it would lose its journal in the middle of a change.
+    """
+    if any(("contexts", name, "journal_folder") in layer.values for layer in contexts.layers):
+        return None
+    folder = _build_journal_settings(name, contexts.surroundings).folder
+    return folder if folder.exists() else None
+
+
+def _copy_journal_keys(name: str, new: str, surroundings: Surroundings) -> None:
+    """Copy the keys of a rotation, which are found by the name of the context: without them its journal is unreadable.
+
+    The old files stay, because a context of another contexts file may have the same name.
+    """
+    old, copy = (_build_journal_settings(one, surroundings).own_key_file for one in (name, new))
+    for suffix in ("", ".next"):
+        source, target = (path.with_name(f"{path.name}{suffix}") for path in (old, copy))
+        if not source.exists():
+            continue
+        if target.exists() and target.read_bytes() != source.read_bytes():
+            raise AlreadyExistsError(
+                f"context {name} can't be renamed to {new}; no changes were made",
+                cause=f"{target} has the journal keys of an earlier context {new}",
+                hint="choose another name",
+                context={"context": new},
+            )
+        with suppress(FileExistsError):
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(source.read_bytes())
+                file.flush()
+                os.fsync(file.fileno())
+
+
+def _build_journal_settings(name: str, surroundings: Surroundings) -> JournalSettings:
+    return JournalSettings(name, find_state_dir=lambda: find_state_dir(surroundings.environ))
+
+
+def _report_old(name: str, target: Path, contexts: Contexts) -> WrittenFile:
+    """Report the change, and what still chooses the context by its old name."""
+    surroundings = contexts.surroundings
+    after = load_from(surroundings)
+    shadow = after.current_origin if after.current == name else None
+    return WrittenFile(target, surroundings.show(target), shadow, _find_journal_folder(name, contexts))
 
 
 def _find_target(surroundings: Surroundings, *, project: bool) -> Path:

@@ -78,6 +78,21 @@ def test_current_context_is_changed_and_what_overrides_it_is_told(monkeypatch):
     assert "note: SEAMARK_CONTEXT still selects another context than dev" in ended.err
 
 
+def test_context_is_renamed_and_removed(monkeypatch):
+    add("dev", "--bootstrap", "127.0.0.1:9092", "--use")
+    ended = run_seamark("context", "rename", "dev", "lab")
+    assert (ended.code, ended.err.splitlines()[0]) == (0, "context dev renamed to lab in config/seamark/config.yaml")
+    assert json.loads(run_seamark("context", "list", "-o", "json").out)["items"][0]["name"] == "lab"
+    monkeypatch.setenv("SEAMARK_CONTEXT", "lab")
+    ended = run_seamark("context", "remove", "lab")
+    assert ended.err.splitlines() == [
+        "context lab removed from config/seamark/config.yaml",
+        "note: SEAMARK_CONTEXT still selects context lab, which no longer exists",
+    ]
+    assert run_seamark("context", "remove", "lab").code == 64
+    assert "use: seamark context remove lab" in run_seamark("context", "delete", "lab").err
+
+
 def test_unknown_context_is_a_usage_error():
     assert run_seamark("context", "use", "nope").code == 64
     assert run_seamark("context", "show", "nope").code == 64

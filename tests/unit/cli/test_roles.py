@@ -94,7 +94,8 @@ class Desk:
 
 
 # Commands that ask no fleet for anything: they show or edit context files, pack code, or run servers of their own.
-LOCAL = ("completion", "context add", "context list", "context show", "context use", "demo", "spark pack")
+CONTEXT = tuple(f"context {verb}" for verb in ("add", "list", "remove", "rename", "show", "use"))
+LOCAL = ("completion", *CONTEXT, "demo", "spark pack")
 COMMANDS = {name: command for name, command in list_commands() if name not in LOCAL}
 
 

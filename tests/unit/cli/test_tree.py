@@ -240,7 +240,7 @@ SYNONYMS = {
     "copies": ("status X", "status X", "", "", "", "status X"),
     "pipelines": ("status X", "status X", "", "offsets move pipeline/X", "", "list X"),
     "journal": ("show X", "show X", "", "", "", "list"),
-    "context": ("show X", "show X", "", "", "", "list"),
+    "context": ("show X", "show X", "", "", "remove X", "list"),
     "spark": ("", "", "", "", "", ""),
 }
 SYNONYM_WORDS = ("describe", "get", "alter", "reset-offsets", "rm", "ls")

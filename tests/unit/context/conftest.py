@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from seamark.context import Context, Contexts, WrittenFile, add_context, load_contexts, open_context, use_context
+from seamark.context import (
+    Context,
+    Contexts,
+    WrittenFile,
+    add_context,
+    load_contexts,
+    open_context,
+    remove_context,
+    rename_context,
+    use_context,
+)
 
 
 @dataclass
@@ -68,6 +78,12 @@ class Workplace:
 
     def use(self, name: str, **more: Any) -> WrittenFile:
         return use_context(name, **self.where, **more)
+
+    def remove(self, name: str) -> WrittenFile:
+        return remove_context(name, **self.where)
+
+    def rename(self, name: str, new: str) -> WrittenFile:
+        return rename_context(name, new, **self.where)
 
     def values(self, name: str | None = None) -> dict[str, str]:
         return {setting.key: setting.value for setting in self.open(name).settings()}

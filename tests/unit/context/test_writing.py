@@ -16,6 +16,7 @@ from seamark.errors import (
     ContextNotFoundError,
     DeadlineError,
     InvalidSettingError,
+    RefusedError,
     UsageError,
 )
 
@@ -296,3 +297,159 @@ def test_a_locked_folder_is_given_up_at_the_deadline(workplace, monkeypatch: pyt
             workplace.add("dev", kafka={"bootstrap.servers": "b:1"})
     finally:
         os.close(holder)
+
+
+THREE = """\
+# my contexts
+current: dev      # the usual one
+
+contexts:
+  # the laptop
+  dev:
+    kafka: {bootstrap.servers: "127.0.0.1:9092"}   # one broker
+    # the end of dev
+
+  # the lab
+  "lab":
+    kafka:
+      bootstrap.servers: l:1
+  prod:
+    kafka: {bootstrap.servers: p:1}
+
+# the end
+"""
+
+
+def test_removed_context_leaves_every_other_line(workplace) -> None:
+    path = workplace.write_user(THREE)
+    written = workplace.remove("lab")
+    assert (written.place, written.shadowed_by, written.journal) == ("~/.config/seamark/config.yaml", None, None)
+    lab = '  # the lab\n  "lab":\n    kafka:\n      bootstrap.servers: l:1\n'
+    assert path.read_text() == THREE.replace(lab, "")
+    assert workplace.load().names == ("dev", "prod")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_removed_current_context_leaves_no_pointer_to_it(workplace) -> None:
+    path = workplace.write_user(THREE)
+    workplace.remove("dev")
+    assert path.read_text() == (
+        "# my contexts\n\ncontexts:\n\n"
+        '  # the lab\n  "lab":\n    kafka:\n      bootstrap.servers: l:1\n'
+        "  prod:\n    kafka: {bootstrap.servers: p:1}\n\n# the end\n"
+    )
+    assert workplace.load().current is None
+    workplace.remove("lab")
+    workplace.remove("prod")
+    assert workplace.load().names == ()
+    workplace.add("new", kafka={"bootstrap.servers": "n:1"})
+    assert workplace.load().names == ("new",)
+
+
+def test_renamed_context_keeps_its_lines_and_stays_the_current_one(workplace) -> None:
+    path = workplace.write_user(THREE)
+    written = workplace.rename("dev", "laptop")
+    assert path.read_text() == THREE.replace("current: dev ", "current: laptop ").replace("  dev:", "  laptop:")
+    assert (workplace.load().current, written.shadowed_by) == ("laptop", None)
+    workplace.rename("lab", "attic")
+    assert '  # the lab\n  "attic":\n' in path.read_text()
+    assert workplace.load().current == "laptop"
+    assert workplace.open("attic").kafka.bootstrap_servers == "l:1"
+
+
+def test_context_in_braces_is_renamed_and_its_removal_is_left_to_the_user(workplace) -> None:
+    path = workplace.write_user("contexts: {dev: {}, lab: {}}\n")
+    workplace.rename("dev", "new")
+    assert path.read_text() == "contexts: {new: {}, lab: {}}\n"
+    with pytest.raises(ConfigurationError, match="without changing other settings") as caught:
+        workplace.remove("new")
+    assert caught.value.hint == "edit the file by hand"
+    assert path.read_text() == "contexts: {new: {}, lab: {}}\n"
+
+
+@pytest.mark.parametrize("change", [lambda place: place.remove("dev"), lambda place: place.rename("dev", "new")])
+def test_context_of_another_file_is_refused_by_the_name_of_that_file(workplace, change) -> None:
+    path = workplace.write_user("contexts:\n  dev:\n    kafka: {bootstrap.servers: b:1}\n")
+    workplace.write("contexts:\n  dev:\n    protected: true\n")
+    with pytest.raises(RefusedError, match="no changes were made") as caught:
+        change(workplace)
+    assert "seamark.yaml:2" in caught.value.cause
+    assert caught.value.hint == "edit seamark.yaml"
+    assert "dev:" in path.read_text()
+    path.write_text("contexts: {}\n")
+    with pytest.raises(RefusedError):
+        change(workplace)
+    with pytest.raises(ContextNotFoundError):
+        workplace.remove("nope")
+
+
+def test_context_that_the_environment_completes_is_refused(workplace) -> None:
+    workplace.write_user("contexts:\n  dev:\n    kafka: {bootstrap.servers: b:1}\n")
+    workplace.environ["SEAMARK_CONTEXTS__DEV__PROTECTED"] = "true"
+    with pytest.raises(RefusedError) as caught:
+        workplace.rename("dev", "new")
+    assert "SEAMARK_CONTEXTS__DEV" in caught.value.cause
+
+
+def test_new_name_must_be_free_and_valid(workplace) -> None:
+    path = workplace.write_user(THREE)
+    workplace.write("contexts: {other: {}}\n")
+    for name in ("prod", "other"):
+        with pytest.raises(AlreadyExistsError) as caught:
+            workplace.rename("dev", name)
+        assert caught.value.hint == "choose another name"
+    with pytest.raises(ConfigurationError, match="can't be called"):
+        workplace.rename("dev", "a/b")
+    assert path.read_text() == THREE
+
+
+def test_stronger_choice_of_the_old_name_is_reported(workplace) -> None:
+    workplace.write_user(THREE)
+    workplace.environ["SEAMARK_CONTEXT"] = "dev"
+    assert str(workplace.rename("dev", "new").shadowed_by) == "SEAMARK_CONTEXT"
+    workplace.environ["SEAMARK_CONTEXT"] = "new"
+    assert str(workplace.remove("new").shadowed_by) == "SEAMARK_CONTEXT"
+
+
+def test_journal_and_its_keys_follow_a_renamed_context(workplace) -> None:
+    state = workplace.root / "state"
+    workplace.environ["XDG_STATE_HOME"] = str(state)
+    (state / "seamark" / "journal" / "dev").mkdir(parents=True)
+    keys = state / "seamark" / "journal-keys"
+    keys.mkdir()
+    (keys / "dev.key").write_text("one")
+    workplace.write_user("contexts:\n  dev:\n    journal: file   # no brokers\n")
+    before = workplace.open("dev").journal
+    written = workplace.rename("dev", "new")
+    after = workplace.open("new").journal
+    assert (after.folder, written.journal) == (before.folder, before.folder)
+    assert after.own_key_file.read_text() == "one"
+    assert after.own_key_file.stat().st_mode & 0o777 == 0o600
+    assert "journal: file   # no brokers\n" in (workplace.user / "config.yaml").read_text()
+    # A second rename leaves the setting as it is.
+    assert workplace.rename("new", "third").journal is None
+    assert workplace.open("third").journal.folder == before.folder
+
+
+def test_keys_of_an_earlier_context_are_never_replaced(workplace) -> None:
+    state = workplace.root / "state"
+    workplace.environ["XDG_STATE_HOME"] = str(state)
+    keys = state / "seamark" / "journal-keys"
+    keys.mkdir(parents=True)
+    (keys / "dev.key").write_text("one")
+    (keys / "new.key").write_text("another")
+    path = workplace.write_user(THREE)
+    with pytest.raises(AlreadyExistsError, match="can't be renamed to new"):
+        workplace.rename("dev", "new")
+    assert (keys / "new.key").read_text() == "another"
+    assert path.read_text() == THREE
+
+
+def test_anchor_in_a_removed_context_is_left_to_the_user(workplace) -> None:
+    text = "contexts:\n  a:\n    kafka: &k {client.id: x}\n  b:\n    kafka: *k\n"
+    path = workplace.write_user(text)
+    with pytest.raises(ConfigurationError, match="without changing other settings"):
+        workplace.remove("a")
+    assert path.read_text() == text
+    workplace.remove("b")
+    assert workplace.load().names == ("a",)
