@@ -140,11 +140,12 @@ _STATES = ("running", "paused", "stopped")
     help=f"Initial state: {', '.join(_STATES)}. Default: running.",
 )
 @option(
-    "--offsets",
+    "--offsets-file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Start from the offsets of this export.",
 )
+@option("--fresh", is_flag=True, help="Start without offsets; delete those that exist for its name.")
 @change_options
 @global_options
 @pass_session
@@ -155,13 +156,15 @@ def create(
     name: str | None,
     cluster: str | None,
     initial_state: str | None,
-    offsets: Path | None,
+    offsets_file: Path | None,
+    fresh: bool,
     how: ChangeOptions,
 ) -> None:
     """Create a connector.
 
-    The plan lists offsets that exist for its name. A paused or stopped initial state needs Connect 3.7. With --offsets
-    the connector starts after its offsets are written and verified.
+    The plan lists offsets that exist for its name. A paused or stopped initial state needs Connect 3.7. With
+    --offsets-file the connector starts after its offsets are written and verified. With --fresh the offsets that exist
+    for its name are deleted in the same change, before it starts; an undo restores them.
     """
     found = read_connector_file(session, file)
     own = found.name or str(found.config.get("name", ""))
@@ -170,7 +173,9 @@ def create(
         raise UsageError(f"{file} has no connector name", hint="pass --name NAME")
     begins = _agree(found.state.upper(), initial_state.upper() if initial_state else None, what="state") or "RUNNING"
     with session.fleet() as fleet:
-        planned = fleet.connectors.create(chosen, found.config, cluster=cluster, state=begins, offsets=offsets)
+        planned = fleet.connectors.create(
+            chosen, found.config, cluster=cluster, state=begins, offsets_file=offsets_file, fresh=fresh
+        )
         confirm_and_apply(session, fleet, planned, how)
 
 
@@ -207,8 +212,8 @@ def update(
         if found is None:
             confirm_and_apply(session, fleet, fleet.connectors.set(connector, changes), how)
             return
-        _agree(found.name, connector.name, what="name")
-        confirm_and_apply(session, fleet, fleet.connectors.update(connector, found.config), how)
+        config = {**found.config, "name": found.name} if found.name else found.config
+        confirm_and_apply(session, fleet, fleet.connectors.update(connector, config), how)
 
 
 def build_changes(settings: Iterable[str], unset: Iterable[str]) -> dict[str, str | None]:
@@ -277,15 +282,21 @@ def restart(fleet: Fleet, *, targets: Targets) -> PlannedChange:
     return fleet.connectors.restart(targets.find(fleet))
 
 
-@command("delete", examples=["seamark connectors delete log-guild --dry-run"])
+@command(
+    "delete",
+    examples=["seamark connectors delete log-guild --dry-run", "seamark connectors delete 'test-*' --with-offsets"],
+)
 @target_options
+@option("--with-offsets", is_flag=True, help="Also delete their offsets.")
 @change_command
-def delete(fleet: Fleet, *, targets: Targets) -> PlannedChange:
+def delete(fleet: Fleet, *, targets: Targets, with_offsets: bool) -> PlannedChange:
     """Delete connectors.
 
-    The plan lists the offsets and groups that stay.
+    The plan lists the offsets and groups that stay. With --with-offsets the source offsets, or the committed offsets
+    of the sinks' groups, are deleted in the same change: each connector is stopped, its offsets are deleted, then the
+    connector. Needs Connect 3.5. An undo restores both.
     """
-    return fleet.connectors.delete(targets.find(fleet))
+    return fleet.connectors.delete(targets.find(fleet), with_offsets=with_offsets)
 
 
 @command("rename", examples=["seamark connectors rename log-guild log-guilds --dry-run"])

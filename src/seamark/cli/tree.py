@@ -114,6 +114,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "--leave": ("--exclude-group GROUP",),
     "--lend": ("--temporary-config KEY=VALUE",),
     "--missing": ("--default-offset earliest|latest",),
+    "--offsets": ("--offsets-file FILE",),
     "--open": ("--state open",),
     "--out": ("--dir DIR",),
     "--park": ("--dlq-topic TOPIC",),

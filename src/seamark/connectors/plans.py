@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from seamark.changes.action import Action
-from seamark.changes.images import find_typed, split_secrets
+from seamark.changes.images import find_typed, reveal_config, split_secrets
 from seamark.changes.plan import PlannedChange
 from seamark.changes.planner import Planner
 from seamark.connect.api import ConnectPort
@@ -36,6 +36,14 @@ def build_topic_note(connector: Connector, config: Mapping[str, str]) -> tuple[s
     where = f"--topic {after}" if after else "--worker-topic"
     words = f"another {OWN_OFFSETS_TOPIC}: it resumes from its offsets there, or starts from the beginning"
     return (f"{connector.name}: {words}. To copy its offsets: seamark offsets relocate {connector.owner} {where}",)
+
+
+def _cut_name(connector: Connector) -> dict[str, str]:
+    return {key: value for key, value in connector.config.items() if key != "name"}
+
+
+def _build_rename_hint(connector: Connector, name: object) -> str:
+    return f"rename the connector: seamark connectors rename {connector.owner} {name or 'NEW'}"
 
 
 STATES = ("RUNNING", "PAUSED", "STOPPED")
@@ -98,18 +106,38 @@ class ConnectorPlans:
         return self.planner.plan(
             f"create {name}",
             [CreateConnector(where, name, config, state=state.upper())],
-            notes=self.leftovers.before_create(name, config, kind=kind, settings=settings),
+            notes=(
+                *self.leftovers.before_create(name, config, kind=kind, settings=settings),
+                *self._build_twin_notes(name, where, config),
+            ),
+        )
+
+    def _build_twin_notes(self, name: str, cluster: str, config: Mapping[str, str]) -> tuple[str, ...]:
+        """Return a note if another connector has the same config: probably it should be renamed."""
+        wanted = reveal_config(config, self.planner.world)
+        twins = [one for one in self._clusters.client(cluster).read_connectors() if _cut_name(one) == wanted]
+        return tuple(
+            f"{one.owner} has the same config and would do the same work; to rename it instead: "
+            f"seamark connectors rename {one.owner} {name}"
+            for one in twins[:1]
         )
 
     def change(self, connector: Connector, given: Mapping[str, Any]) -> PlannedChange:
         """Plan a complete new config."""
+        named = given.get("name", connector.name)
+        if named != connector.name and build_config(named, given, present=connector.config) == _cut_name(connector):
+            raise UsageError(
+                f"the config differs from that of {connector.owner} only in its name, {named}",
+                cause="Connect can't change the name of a connector",
+                hint=_build_rename_hint(connector, named),
+            )
         return self._put(connector, build_config(connector.name, given, present=connector.config))
 
     def set(self, connector: Connector, changes: Mapping[str, Any]) -> PlannedChange:
         """Plan changes of some keys; None removes a key."""
         if "name" in changes:
             raise UsageError(
-                "the key name of a config can't be changed", hint="rename the connector: seamark connectors rename"
+                "the key name of a config can't be changed", hint=_build_rename_hint(connector, changes["name"])
             )
         removed = [key for key, value in changes.items() if value is None]
         given = {key: value for key, value in changes.items() if value is not None}
@@ -180,9 +208,9 @@ class ConnectorPlans:
     def _build_delete_notes(self, connector: Connector) -> tuple[str, ...]:
         client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
         left = self.leftovers.after_delete(connector, client=client, settings=settings)
-        return (*left, *self._build_state_note(connector))
+        return (*left, *self.build_state_note(connector))
 
-    def _build_state_note(self, connector: Connector) -> tuple[str, ...]:
+    def build_state_note(self, connector: Connector) -> tuple[str, ...]:
         """Return a note if the workers are too old for an undo, which recreates the connector in its previous state."""
         state = connector.status.state.value if connector.status else "RUNNING"
         capabilities = self._clusters.client(connector.cluster).read_capabilities()

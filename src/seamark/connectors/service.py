@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,9 +27,13 @@ class LifecyclePlans(Protocol):
     """Plans changes of a connector together with its offsets."""
 
     def create(
-        self, name: str, given: Mapping[str, Any], path: Path, *, cluster: str | None, state: str
+        self, name: str, given: Mapping[str, Any], path: Path | None, *, cluster: str | None, state: str
     ) -> PlannedChange:
-        """Plan a new connector that continues from the offsets in a file."""
+        """Plan a new connector that continues from the offsets in a file, or without a file, starts without offsets."""
+        ...
+
+    def delete(self, connectors: Sequence[Connector]) -> PlannedChange:
+        """Plan to delete connectors and their offsets."""
         ...
 
     def rename(self, connector: Connector, name: str, *, allow_offset_loss: bool) -> PlannedChange:
@@ -113,19 +117,22 @@ class Connectors:
         *,
         cluster: str | None = None,
         state: str = "RUNNING",
-        offsets: Path | None = None,
+        offsets_file: Path | None = None,
+        fresh: bool = False,
     ) -> PlannedChange:
         """Plan a new connector. The plan lists existing offsets or groups of that name.
 
-        `offsets` is an export file: the connector is created stopped, gets its offsets from the file, and runs only
-        then.
+        `offsets_file` is an export: the connector is created stopped, gets its offsets from the file, and runs only
+        then. With `fresh` it starts without offsets: those that exist for its name are deleted in the same change.
 
         Raises:
             AlreadyExistsError: A connector of that name exists.
             UnsupportedError: A worker is older than 3.7, and the state is not RUNNING.
         """
-        if offsets is not None:
-            return self._lifecycle().create(name, config, offsets, cluster=cluster, state=state)
+        if fresh and offsets_file is not None:
+            raise UsageError("a connector starts from a file of offsets or without offsets, not both", hint="pass one")
+        if fresh or offsets_file is not None:
+            return self._lifecycle().create(name, config, offsets_file, cluster=cluster, state=state)
         return self._plans().create(name, config, cluster=cluster, state=state)
 
     def update(self, owner: str | Connector, config: Mapping[str, Any]) -> PlannedChange:
@@ -136,8 +143,18 @@ class Connectors:
         """Plan a change of some keys of a connector's config; None removes a key."""
         return self._plans().set(self._resolve(owner), changes)
 
-    def delete(self, owners: Owners) -> PlannedChange:
-        """Plan to delete connectors. The plan lists what remains."""
+    def delete(self, owners: Owners, *, with_offsets: bool = False) -> PlannedChange:
+        """Plan to delete connectors. The plan lists what remains.
+
+        `with_offsets` also deletes the source offsets, or the committed offsets of the sinks' groups, in the same
+        change. An undo restores both.
+
+        Raises:
+            UnsupportedError: With `with_offsets`, a worker is older than 3.5.
+            RefusedError: With `with_offsets`, offsets are ambiguous or also belong to other owners.
+        """
+        if with_offsets:
+            return self._lifecycle().delete(self._resolve_all(owners))
         return self._plans().delete(self._resolve_all(owners))
 
     def rename(self, owner: str | Connector, name: str, *, allow_offset_loss: bool = False) -> PlannedChange:

@@ -18,6 +18,7 @@ import seamark.groups.actions
 import seamark.kip199.action
 import seamark.kip199.steps
 import seamark.lifecycle.actions
+import seamark.lifecycle.deletion
 import seamark.lifecycle.relocate
 import seamark.offsets.repair.action
 import seamark.offsets.write.action

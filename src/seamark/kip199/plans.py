@@ -147,7 +147,8 @@ def _find_home(key: bytes, target: Target, home: Home) -> int:
             f"can't determine the topic partition of {target.pair.connector} {spell_identity(target.pair.partition)}; "
             "no changes were made",
             cause="the workers use a custom partitioner",
-            hint="run the connector until a worker has stored an offset, or use seamark connectors create --offsets",
+            hint="run the connector until a worker has stored an offset, or use "
+            "seamark connectors create --offsets-file",
         )
     return found
 

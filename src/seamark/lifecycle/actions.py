@@ -35,12 +35,20 @@ from seamark.errors import RefusedError
 from seamark.kafka.model import HeldRecord
 from seamark.offsets.model import WriteRoute
 from seamark.offsets.port import PLANNING
-from seamark.offsets.quiesce import ConnectorSnapshot, build_snapshot
+from seamark.offsets.quiesce import ConnectorSnapshot, build_snapshot, require_group_id
 from seamark.offsets.semantics.registry import read_meaning
-from seamark.offsets.write.action import RUNNING, STOPPED, Quiesced, build_progress, check_write, read_quiesced
+from seamark.offsets.write.action import (
+    RUNNING,
+    STOPPED,
+    Quiesced,
+    build_progress,
+    check_write,
+    find_written,
+    read_quiesced,
+)
 from seamark.offsets.write.guards import CheckStopped, VerifyOffsets, find_quiet_seconds
 from seamark.offsets.write.rights import find_offset_rights, find_read_rights
-from seamark.offsets.write.steps import CopyOffsets, VerifyCopied, WriteOffsets
+from seamark.offsets.write.steps import CheckNoOtherOffsets, CopyOffsets, VerifyCopied, WriteOffsets
 from seamark.policy.permissions import Permission, Right
 from seamark.report.words import render_count
 
@@ -64,7 +72,8 @@ class StepView:
         return self.step.build_effect(self.seen)
 
 
-def _view(step: StandaloneStep, reads: Reads) -> StepView:
+def view_step(step: StandaloneStep, reads: Reads) -> StepView:
+    """Read what a step finds."""
     (seen,) = type(step).inspect([step], reads)
     return StepView(step, seen)
 
@@ -89,7 +98,8 @@ class CreateWithOffsets(ConnectorSubject, Action):
     """Create a connector with offsets. It never runs without them.
 
     With the route REST, it is created STOPPED, gets its offsets, and only then its `state`. With the other routes, the
-    offsets are written before it is created, because workers before 3.7 can't create a stopped connector.
+    offsets are written before it is created, because workers before 3.7 can't create a stopped connector. A connector
+    that `is_fresh` starts without offsets: those in `offsets` are None, and no others may exist.
     """
 
     shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
@@ -99,11 +109,12 @@ class CreateWithOffsets(ConnectorSubject, Action):
     state: str = RUNNING
     route: WriteRoute = WriteRoute.REST
     records: tuple[HeldRecord, ...] = ()
+    is_fresh: bool = False
 
     @property
     def is_written_first(self) -> bool:
-        """Whether the offsets are written before the connector is created."""
-        return self.route is not WriteRoute.REST
+        """Whether the offsets are written, or found to be none, before the connector is created."""
+        return self.route is not WriteRoute.REST or not self.offsets
 
     def read(self, reads: Reads) -> CreateSeen:
         """Read the plugin's type and the offset semantics.
@@ -113,6 +124,8 @@ class CreateWithOffsets(ConnectorSubject, Action):
         """
         planning = reads.use(PLANNING)
         client = planning.clusters.client(self.cluster)
+        if self.is_written_first and self.offsets:
+            require_group_id(planning.context, planning.clusters.settings(self.cluster))
         if not self.is_written_first:
             client.read_capabilities().require(
                 Capability.INITIAL_STATE, doing=f"create connector {self.name} as {STOPPED}"
@@ -120,7 +133,7 @@ class CreateWithOffsets(ConnectorSubject, Action):
         kind = reads.use(PLUGIN_TYPES)(self.cluster, self.config.get("connector.class", ""))
         connector = Connector(self.name, self.cluster, kind, self.config)
         check_write(self._build_write(connector), connector, planning)
-        create = _view(self._create, reads)
+        create = view_step(self._create, reads)
         progress = build_progress(
             self.cluster,
             self.name,
@@ -146,7 +159,10 @@ class CreateWithOffsets(ConnectorSubject, Action):
         """Return the steps: create it stopped, write, verify, start it; or write and verify before the create."""
         write = self._build_write(seen.connector)
         proof = CheckStopped(self.cluster, self.name, quiet_seconds=seen.quiet_seconds, kept=write.kept)
-        written = (proof, write, VerifyOffsets(write))
+        guard = self._build_guard(write.kept)
+        if not self.offsets:
+            return in_turn(*guard, seen.create.step)
+        written = (proof, *guard, write, VerifyOffsets(write))
         if self.is_written_first:
             return in_turn(*written, seen.create.step, *seen.progress)
         start = () if self.state == STOPPED else (SetRunState(self.cluster, self.name, self.state),)
@@ -158,6 +174,8 @@ class CreateWithOffsets(ConnectorSubject, Action):
 
     def effects(self, seen: CreateSeen) -> tuple[Effect, ...]:
         """Return one line for the connector, with the offsets at which it starts."""
+        if self.is_fresh:
+            return (self._build_fresh_effect(seen),)
         writes = "write" if self.is_written_first else f"create, {STOPPED}, write"
         words = f"{writes} {render_count(len(self.offsets), 'offset')}, then {self.state}"
         places = [seen.meaning.describe(found.partition, found.offset) for found in self.offsets]
@@ -180,6 +198,21 @@ class CreateWithOffsets(ConnectorSubject, Action):
             stops=bool(past.find_all(SetRunState)),
         )
         return remove.restore(writes[0]) if writes else remove
+
+    def _build_fresh_effect(self, seen: CreateSeen) -> Effect:
+        words = f"create without offsets, {self.state}"
+        if self.offsets:
+            words = f"create without offsets ({render_count(len(self.offsets), 'old offset')} deleted), {self.state}"
+        wheres = [seen.meaning.describe(found.partition, None)[0] for found in self.offsets]
+        consequences = [f"deletes the offset of {where}" for where in wheres[:_SHOWN]]
+        if len(wheres) > _SHOWN:
+            consequences.append(f"… and of {render_count(len(wheres) - _SHOWN, 'partition')} more")
+        return replace(seen.create.build_effect(), words=words, consequences=tuple(consequences))
+
+    def _build_guard(self, kept: ConnectorSnapshot | None) -> tuple[Step, ...]:
+        if not self.is_fresh:
+            return ()
+        return (CheckNoOtherOffsets(self.cluster, self.name, tuple(one.partition for one in self.offsets), kept),)
 
     @property
     def _create(self) -> CreateConnector:
@@ -239,7 +272,7 @@ class RenameConnector(ConnectorSubject, Action):
             capabilities.require(Capability.INITIAL_STATE, doing=f"create connector {self.to} as {state}")
         locks = reads.use(LOCKS).find_connector(self.cluster, self.to, [connector.config], kind=connector.type)
         can_create_stopped = capabilities.has(Capability.INITIAL_STATE)
-        views = [_view(step, reads) for step in self._list_steps(quiesced, can_create_stopped=can_create_stopped)]
+        views = [view_step(step, reads) for step in self._list_steps(quiesced, can_create_stopped=can_create_stopped)]
         return RenameSeen(
             quiesced,
             can_create_stopped,
@@ -402,7 +435,7 @@ class RemoveConnector(ConnectorSubject, Action):
             find_quiet_seconds(planning.context),
             locks,
             frozenset(rights),
-            tuple(_view(step, reads) for step in self._list_steps(quiesced)),
+            tuple(view_step(step, reads) for step in self._list_steps(quiesced)),
         )
 
     def steps(self, seen: RemoveSeen) -> StepSequence:
@@ -451,7 +484,14 @@ class RemoveConnector(ConnectorSubject, Action):
             return creates[0] if creates else None
         back = writes[0]
         return CreateWithOffsets(
-            self.cluster, self.name, creates[0].config, back.offsets, state, back.route, back.records
+            self.cluster,
+            self.name,
+            creates[0].config,
+            back.offsets,
+            state,
+            back.route,
+            back.records,
+            is_fresh=all(one.offset is None for one in find_written(back)),
         )
 
     @property

@@ -21,14 +21,17 @@ from seamark.connectors.config import build_config
 from seamark.core.offsets import Offset
 from seamark.core.readings import Reading
 from seamark.core.refs import ConnectorType
-from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
+from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
 from seamark.kafka.api import BROKERS, KafkaPort
 from seamark.kafka.groups import GroupStatus
 from seamark.lifecycle.actions import CreateWithOffsets, RenameConnector
+from seamark.lifecycle.deletion import is_rest_record, plan_delete_with_offsets
+from seamark.offsets.model import CurrentOffset
 from seamark.offsets.move.sources import ExportedTopicIds
 from seamark.offsets.move.targets import read_owner_file
 from seamark.offsets.port import OFFSETS
 from seamark.offsets.quiesce import refuse_blind, require_group_id
+from seamark.offsets.read.connector import find_read_records
 from seamark.offsets.read.export import NO_FORMER_OFFSETS
 from seamark.offsets.semantics.registry import read_meaning
 from seamark.offsets.stores.stores import reads_elsewhere
@@ -218,6 +221,66 @@ def plan_create_with_offsets(
     )
 
 
+def plan_create_fresh(
+    plans: ConnectorPlans,
+    name: str,
+    given: Mapping[str, Any],
+    *,
+    cluster: str | None,
+    state: str,
+    clusters: Clusters,
+    context: Context,
+) -> PlannedChange:
+    """Plan to create a connector that starts without the offsets that exist for its name: they are deleted before.
+
+    Raises:
+        UnsupportedError: seamark can't read the stores, and Connect returns no offsets of a connector that it doesn't
+            have.
+        RefusedError: the offsets are ambiguous, or those of a sink also belong to other owners.
+    """
+    where, state = plans.choose_cluster(cluster), state.upper()
+    client, world = clusters.client(where), plans.planner.world
+    planned = plans.create(name, given, cluster=where, state=state)
+    config = build_config(name, given)
+    connector = Connector(name, where, find_type(client.read_plugins(), config["connector.class"]), config)
+    if context.verify == "rest":
+        raise UnsupportedError(
+            f"can't determine whether offsets of {connector.owner} exist; no changes were made",
+            cause="offset_verification is rest, and Connect returns no offsets of a connector that it doesn't have",
+            hint="create it with --initial-state stopped, then run seamark offsets reset and seamark connectors resume",
+        )
+    port = world.use(OFFSETS)(where, name, kept=connector)
+    held = [one for one in port.read_all() if one.offset is not None or one.ambiguity]
+    _refuse_ambiguous(connector, held)
+    wanted = [Offset(one.partition, None) for one in held]
+    action = CreateWithOffsets(where, name, config, tuple(wanted), state, is_fresh=True)
+    # The notes of a plain create describe the offsets from which it would continue.
+    notes = [note for note in planned.plan.notes if not note.startswith(f"{name}: ")]
+    if not held:
+        notes.append(f"{name}: {NO_FORMER_OFFSETS}")
+        return plans.planner.plan(f"create {name} without offsets", [action], notes=notes)
+    if connector.type is ConnectorType.SINK:
+        notes += read_shared(clusters).refuse_foreign(connector, wanted)
+    # An undo restores them in the same way, to the byte.
+    records = [record for one in held for record in find_read_records(one) if record.value is not None]
+    has_rest = client.read_capabilities().has(Capability.INITIAL_STATE) and all(map(is_rest_record, records))
+    if not has_rest:
+        refuse_blind(port)
+    route = choose_route(connector, held, wanted, has_rest=has_rest, complete=port.complete)
+    action = replace(action, route=route.step.route, records=route.step.records)
+    notes += [*route.notes, f"{name}: an undo restores the offsets of this name"]
+    return plans.planner.plan(f"create {name} without offsets", [action], notes=notes)
+
+
+def _refuse_ambiguous(connector: Connector, held: Sequence[CurrentOffset]) -> None:
+    if ambiguities := [one.ambiguity for one in held if one.ambiguity]:
+        raise RefusedError(
+            f"can't determine which record the tasks of {connector.owner} would use; no changes were made",
+            cause="; ".join(ambiguities),
+            hint=f"delete them first: seamark offsets purge {connector.owner}",
+        )
+
+
 def _choose_first(connector: Connector, offsets: Sequence[Offset], *, world: Environment) -> ChosenWrite:
     """Choose how offsets are written before their connector exists."""
     port = world.use(OFFSETS)(connector.cluster, connector.name, kept=connector)
@@ -387,19 +450,21 @@ class Lifecycle:
         self._plans = plans
 
     def create(
-        self, name: str, given: Mapping[str, Any], path: Path, *, cluster: str | None, state: str
+        self, name: str, given: Mapping[str, Any], path: Path | None, *, cluster: str | None, state: str
     ) -> PlannedChange:
-        """Plan a new connector that continues from the offsets in a file."""
+        """Plan a new connector that continues from the offsets in a file, or without a file, starts without offsets."""
+        plans, clusters, context = self._plans(), self._clusters, self._context
+        if path is None:
+            return plan_create_fresh(
+                plans, name, given, cluster=cluster, state=state, clusters=clusters, context=context
+            )
         return plan_create_with_offsets(
-            self._plans(),
-            name,
-            given,
-            path,
-            cluster=cluster,
-            state=state,
-            clusters=self._clusters,
-            context=self._context,
+            plans, name, given, path, cluster=cluster, state=state, clusters=clusters, context=context
         )
+
+    def delete(self, connectors: Sequence[Connector]) -> PlannedChange:
+        """Plan to delete connectors and their offsets."""
+        return plan_delete_with_offsets(self._plans(), connectors, clusters=self._clusters, context=self._context)
 
     def rename(self, connector: Connector, name: str, *, allow_offset_loss: bool) -> PlannedChange:
         """Plan to rename a connector."""

@@ -412,7 +412,7 @@ def test_export_of_several_owners_is_imported_as_one_plan(stage):
     new, topic = stage.name("new"), stage.make_topic("new-lines")
     config = {**stage.client.read_config(source), "topic": topic}
     del config["name"]
-    created = stage.apply(stage.fleet.connectors.create(new, config, offsets=bare))
+    created = stage.apply(stage.fleet.connectors.create(new, config, offsets_file=bare))
     wait_for(lambda: stage.read_end(topic), lambda end: end >= 3, "the last three lines")
     stage.apply(stage.fleet.undo(created.change))
     assert new not in stage.client.read_names()

@@ -165,7 +165,7 @@ def test_a_new_source_begins_where_a_file_says(rig, kafka):
     source = Lines(rig, kafka, word="new")
     body = {"offsets": [{"partition": {"filename": str(source.file)}, "offset": {"position": 6 * 8}}]}
     file = source.write_body(body)
-    planned = rig.plan(lambda: rig.fleet.connectors.create(source.name, source.config, offsets=file))
+    planned = rig.plan(lambda: rig.fleet.connectors.create(source.name, source.config, offsets_file=file))
     kinds = [step.kind for step in planned.steps if step.acts]
     assert kinds == ["write-offsets", "create-connector"]
     assert any("written before it is created" in note for note in planned.plan.notes)
@@ -182,7 +182,7 @@ def test_a_new_sink_begins_where_a_file_says(rig, kafka):
     sink = Sink(rig, kafka, 1, tasks=1, word="new")
     kafka.produce(sink.topic, 1)
     file = sink.write_body({"offsets": [{"partition": sink.partition(0), "offset": {"kafka_offset": 6}}]})
-    rig.apply(rig.plan(lambda: rig.fleet.connectors.create(sink.name, sink.config, offsets=file)))
+    rig.apply(rig.plan(lambda: rig.fleet.connectors.create(sink.name, sink.config, offsets_file=file)))
     sink.await_tasks(1)
     sink.await_at(RECORDS)
     check_again(sink.count_lines(), 4)

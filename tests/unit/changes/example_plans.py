@@ -30,7 +30,7 @@ def create_with_offsets(env: Environment) -> None:
     """Create a connector with the offsets of an export."""
     env.write("offsets.json", {"new": [{"partition": FILE, "offset": {"position": 15}}]})
     file = env.write("new.json", {"name": "new", "config": SOURCE_CONFIG})
-    env.change("connectors", "create", "-f", file, "--offsets", "offsets.json")
+    env.change("connectors", "create", "-f", file, "--offsets-file", "offsets.json")
 
 
 def cut_over_again(env: CopyEnvironment) -> None:
@@ -70,6 +70,7 @@ RECORDED = {
     "cut-back": ("copy-cutover",),
     "cutover": ("copy-cutover", "copy-cutover-in-place", "copy-cutover-pipeline"),
     "delete-connector": ("connectors-delete",),
+    "delete-with-offsets": ("connectors-delete-with-offsets",),
     "delete-group": ("groups-delete",),
     "delete-new-topic": ("topics-create",),
     "delete-topic": ("topics-delete",),

@@ -58,6 +58,7 @@ from seamark.groups.actions import DeleteGroup, MoveGroup
 from seamark.kafka.groups import Committed
 from seamark.kafka.model import HeldRecord, RecordLocation
 from seamark.kip199.steps import VerifyOffsetFile, WriteOffsetFile
+from seamark.lifecycle.deletion import DeleteAfterOffsets
 from seamark.lifecycle.relocate import CopyOffsetRecords, CreateOffsetsTopic, VerifyCopiedRecords
 from seamark.offsets.model import Tolerance, WriteRoute
 from seamark.offsets.read.preview import Total
@@ -65,7 +66,7 @@ from seamark.offsets.repair.action import RepairRecords, VerifyRepaired
 from seamark.offsets.repair.rules import RepairRule
 from seamark.offsets.write.guards import CheckProgress, CheckStopped, VerifyOffsets
 from seamark.offsets.write.records import CheckUnused, WriteRecords
-from seamark.offsets.write.steps import CheckPreview, CopyOffsets, VerifyCopied, WriteOffsets
+from seamark.offsets.write.steps import CheckNoOtherOffsets, CheckPreview, CopyOffsets, VerifyCopied, WriteOffsets
 from seamark.pipelines.actions import RegisterPipeline
 from seamark.topics.actions import AlterTopicConfig, CreateTopic, DeleteNewTopic, DeleteTopic, GrowTopic
 from tests.simulation.world import CLUSTER, TIMING
@@ -96,6 +97,8 @@ EXAMPLES = (
     DeleteGroup("billing"),
     CheckStopped(CLUSTER, "orders", ("w1:8083",), quiet_seconds=2.0, accepts_zombies=True),
     CheckPreview(CLUSTER, "orders", WROTE.offsets, Total(Unit.ROWS, 7, 0, 1, Certainty.BOUND), Tolerance(0.5, 3)),
+    DeleteAfterOffsets(CLUSTER, "orders"),
+    CheckNoOtherOffsets(CLUSTER, "orders", tuple(one.partition for one in WROTE.offsets)),
     WROTE,
     VerifyOffsets(WROTE),
     CheckProgress(CLUSTER, "orders", WROTE.offsets, WROTE.offsets[:1], 3.0, 1.0),

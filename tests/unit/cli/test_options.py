@@ -100,6 +100,8 @@ def test_commands_are_the_ones_of_the_design():
         "doctor",
         "context add",
         "context use",
+        "context rename",
+        "context remove",
         "context list",
         "context show",
         "context test",

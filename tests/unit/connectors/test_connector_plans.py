@@ -365,3 +365,26 @@ def test_a_cluster_that_can_not_be_read_makes_no_plan(connectors, game):
         connectors.pause(["a", "b"])
     assert "a is silent" in caught.value.cause
     assert game.writes == 0
+
+
+def test_update_that_changes_only_the_name_suggests_a_rename(fleet, game):
+    game.add("old", SOURCE_CONFIG)
+    with pytest.raises(UsageError, match="differs from that of game/old only in its name, new") as caught:
+        fleet.connectors.update("old", {**SOURCE_CONFIG, "name": "new"})
+    assert caught.value.hint == "rename the connector: seamark connectors rename game/old new"
+    with pytest.raises(UsageError) as caught:
+        fleet.connectors.set("old", {"name": "new"})
+    assert caught.value.hint == "rename the connector: seamark connectors rename game/old new"
+    with pytest.raises(UsageError, match="the config names connector new, not old"):
+        fleet.connectors.update("old", {**SOURCE_CONFIG, "name": "new", "tasks.max": "7"})
+    assert game.writes == 0
+
+
+def test_create_with_the_config_of_another_connector_suggests_a_rename(fleet, game):
+    game.add("old", SOURCE_CONFIG)
+    note = (
+        "game/old has the same config and would do the same work; to rename it instead: "
+        "seamark connectors rename game/old new"
+    )
+    assert note in fleet.connectors.create("new", SOURCE_CONFIG).plan.notes
+    assert note not in fleet.connectors.create("new", {**SOURCE_CONFIG, "file": "/else"}).plan.notes

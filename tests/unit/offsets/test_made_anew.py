@@ -47,7 +47,7 @@ VERBS = {
     "import a group": lambda fleet, file: fleet.offsets.import_file(file, owners=["group/g"]),
     "move a sink": lambda fleet, file: fleet.offsets.move("lake", source=file),
     "move a group": lambda fleet, file: fleet.offsets.move("group/g", source=file),
-    "create": lambda fleet, file: fleet.connectors.create("lake", SINK_CONFIG, offsets=file),
+    "create": lambda fleet, file: fleet.connectors.create("lake", SINK_CONFIG, offsets_file=file),
 }
 
 
@@ -138,7 +138,7 @@ def test_an_export_does_not_tell_the_ids_of_namesakes(place, monkeypatch):
 def test_a_new_sink_is_not_put_into_a_group_where_others_are(place, file):
     config = {**SINK_CONFIG, "consumer.override.group.id": "connect-lake"}
     with pytest.raises(RefusedError, match="also has offsets of other owners") as refused:
-        place.fleet.connectors.create("lake2", config, offsets=rename_owner(file))
+        place.fleet.connectors.create("lake2", config, offsets_file=rename_owner(file))
     assert "game/lake reads t" in refused.value.cause
 
 

@@ -418,7 +418,7 @@ def test_copy_of_what_was_left_under_two_spellings_is_refused(place):
 def test_new_connector_begins_where_a_file_says_and_is_undone_with_its_offsets(place, tmp_path):
     file = tmp_path / "offsets.json"
     file.write_text(json.dumps({"new": [{"partition": FILE, "offset": {"position": 7}}]}))
-    planned = place.fleet.connectors.create("new", SOURCE_CONFIG, offsets=file)
+    planned = place.fleet.connectors.create("new", SOURCE_CONFIG, offsets_file=file)
     assert [step.kind for step in planned.plan.steps] == [
         "create-connector",
         "prove-stopped",
@@ -441,7 +441,7 @@ def test_new_connector_begins_where_a_file_says_and_is_undone_with_its_offsets(p
 def test_new_connector_whose_offsets_fail_does_not_run(place, tmp_path):
     file = tmp_path / "offsets.json"
     file.write_text(json.dumps({"new": [{"partition": FILE, "offset": {"position": 7}}]}))
-    planned = place.fleet.connectors.create("new", SOURCE_CONFIG, offsets=file)
+    planned = place.fleet.connectors.create("new", SOURCE_CONFIG, offsets_file=file)
     place.game.failing["patch_offsets", "new"] = RefusedError("Connect said no")
     assert not place.fleet.apply(planned).is_done
     assert place.game.states["new"] == "STOPPED"
@@ -454,7 +454,7 @@ def test_new_connector_with_wrong_offsets_is_refused(place, tmp_path, offset, wo
     file = tmp_path / "offsets.json"
     file.write_text(json.dumps({"new": [{"partition": FILE, "offset": offset}]}))
     with pytest.raises((RefusedError, NotFoundError), match=words):
-        place.fleet.connectors.create("new", SOURCE_CONFIG, offsets=file)
+        place.fleet.connectors.create("new", SOURCE_CONFIG, offsets_file=file)
 
 
 def test_new_sink_begins_within_its_log(place, tmp_path):
@@ -462,7 +462,7 @@ def test_new_sink_begins_within_its_log(place, tmp_path):
     partition = {"kafka_topic": "t", "kafka_partition": 0}
     file.write_text(json.dumps({"new": [{"partition": partition, "offset": {"kafka_offset": 99}}]}))
     place.brokers.add_group("connect-new", {})
-    planned = place.fleet.connectors.create("new", SINK_CONFIG, offsets=file, state="STOPPED")
+    planned = place.fleet.connectors.create("new", SINK_CONFIG, offsets_file=file, state="STOPPED")
     assert "99 is outside of the log (2 to 10): 10 is used instead" in str(planned)
     place.apply(planned)
     assert (place.held("new"), place.game.states["new"]) == ([{"kafka_offset": 10}], "STOPPED")

@@ -143,7 +143,7 @@ def plan_new(place, folder):
     """A new connector that begins where a file says."""
     file = folder / "begin.json"
     file.write_text(json.dumps({"offsets": [{"partition": {"filename": "/new"}, "offset": {"position": 7}}]}))
-    return place.fleet.connectors.create("new", {**SOURCE_CONFIG, "file": "/new"}, offsets=file)
+    return place.fleet.connectors.create("new", {**SOURCE_CONFIG, "file": "/new"}, offsets_file=file)
 
 
 @pytest.mark.parametrize("version", ["3.6.2", "3.5.2", "3.4.1"])

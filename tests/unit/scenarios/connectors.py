@@ -90,6 +90,21 @@ def connectors_delete(env):
 
 
 @scenario()
+def connectors_delete_with_offsets(env):
+    """Delete a source and a sink with their offsets, and undo it."""
+    add_two_with_offsets(env)
+    env.change("connectors", "delete", "old", "lake", "--with-offsets")
+
+
+@scenario()
+def connectors_create_fresh(env):
+    """Create a connector without the offsets of an earlier one of its name, and undo it."""
+    env.scan.put(("new", FILE), {"position": 7})
+    file = env.write("new.json", {"name": "new", "config": SOURCE_CONFIG})
+    env.change("connectors", "create", "-f", file, "--fresh")
+
+
+@scenario()
 def connectors_pause(env):
     """Pause one connector, and undo it; the second undo is refused."""
     add_two(env)

@@ -70,6 +70,40 @@ class CheckPreview(ConnectorSubject, GuardStep):
         return ""
 
 
+@step_kind("check-no-other-offsets")
+@dataclass(frozen=True, slots=True)
+class CheckNoOtherOffsets(ConnectorSubject, GuardStep):
+    """Checks, directly before all offsets of a connector are deleted, that it has none except those of the plan.
+
+    A connector that ran until its stop may have stored an offset for another partition. With `kept` the connector is
+    created later.
+    """
+
+    aspect: ClassVar[str] = "partitions"
+    expires: ClassVar[bool] = True
+    settle_seconds: ClassVar[float] = _SETTLE_SECONDS
+
+    partitions: tuple[OffsetMap, ...]
+    kept: ConnectorSnapshot | None = None
+
+    def describe(self) -> str:
+        return f"check that {self.subject} has no other offsets"
+
+    def find_refusal(self, world: Environment) -> SeamarkError | None:
+        """Compare the stored partitions with those of the plan."""
+        planned = {spell_identity(one) for one in self.partitions}
+        held = open_offsets(world, self.cluster, self.name, self.kept).read_all()
+        stored = [one for one in held if one.offset is not None or one.ambiguity]
+        others = [spelled for one in stored if (spelled := spell_identity(one.partition)) not in planned]
+        if not others:
+            return None
+        return RefusedError(
+            f"{self.subject} has offsets that the plan doesn't delete",
+            cause=f"stored since the plan: {', '.join(others[:5])}",
+            hint="create a new plan",
+        )
+
+
 # The quiet time before the write: a task that ends may still flush its offsets for `task.shutdown.graceful.timeout.ms`,
 # 5 s by default, after Connect has shown its connector as stopped.
 QUIET_SECONDS = 6.0
