@@ -15,7 +15,7 @@ from seamark.cli.options import Number, global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.spec_options import RunOptions, SpecOptions, plan_spec, run_options, spec_options
 from seamark.cli.tree import command
-from seamark.errors import PartialError, UsageError
+from seamark.errors import ContextNotFoundError, PartialError, UsageError
 from seamark.specs.views import build_pull_view
 
 if TYPE_CHECKING:
@@ -158,10 +158,16 @@ def plan(
 
 
 def _show_desired(session: Session, what: SpecOptions) -> None:
+    from seamark.specs import load_spec  # noqa: PLC0415
     from seamark.specs.views import build_desired_view  # noqa: PLC0415
 
-    with session.fleet() as fleet:
-        found = fleet.check(what.file, names=what.names, allow_python=what.allow_python)
+    try:
+        with session.fleet() as fleet:
+            found = fleet.check(what.file, names=what.names, allow_python=what.allow_python)
+    except ContextNotFoundError:
+        # A placeholder that needs a context is reported with its line; the policy is not checked without one.
+        load_spec([Path(file).expanduser() for file in what.file], environ=os.environ, allow_python=what.allow_python)
+        raise
     session.show(Answer(build_desired_view(found)))
 
 

@@ -19,6 +19,7 @@ from seamark.core.refs import qualify_connector
 from seamark.errors import NotFoundError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
+    from seamark.context import Context
     from seamark.core.readings import Reading
     from seamark.fleet import Fleet
 
@@ -39,7 +40,7 @@ def _build_selection(
     selection = build_selection(names, expressions=regex, states=state)
     if file or names_from:
         session = click.get_current_context().find_object(Session) or Session()
-        listed = (*read_spec_names(file, allow_python=allow_python), *read_names(session, names_from))
+        listed = (*read_spec_names(session, file, allow_python=allow_python), *read_names(session, names_from))
         selection = build_selection(names, expressions=regex, states=state, listed=listed)
     return selection
 
@@ -82,13 +83,18 @@ selection_options = build_options(
 )
 
 
-def read_spec_names(paths: Sequence[str], *, allow_python: bool = False) -> tuple[str, ...]:
+def read_spec_names(session: Session, paths: Sequence[str], *, allow_python: bool = False) -> tuple[str, ...]:
     """Return the connectors that spec files define, each as NAME or CLUSTER/NAME."""
     if not paths:
         return ()
     from seamark.specs import load_spec  # noqa: PLC0415
 
-    spec = load_spec([Path(path).expanduser() for path in paths], environ=os.environ, allow_python=allow_python)
+    def open_context() -> Context:
+        with session.open_fleet(session.context) as fleet:
+            return fleet.context
+
+    files = [Path(path).expanduser() for path in paths]
+    spec = load_spec(files, environ=os.environ, allow_python=allow_python, context=open_context)
     return tuple(connector.owner for connector in spec.connectors)
 
 

@@ -20,9 +20,9 @@ from seamark.context.context import (
 from seamark.context.files import expand_path
 from seamark.context.java_client import build_insecure, check_kafka_transport
 from seamark.context.journal import build_journal, build_verify
-from seamark.context.layer import COMMANDS, KeyPath, Layer, Leaf, Origin, Trust, show_key
+from seamark.context.layer import COMMANDS, VALUES, KeyPath, Layer, Leaf, Origin, Trust, show_key
 from seamark.context.policy import build_policies, build_roles
-from seamark.context.reference import Command, Secret, SecretReferences
+from seamark.context.reference import PREFIX, Command, Secret, SecretReferences
 from seamark.context.schema import CONNECT_KEYS, DATABASE_KEYS, FLAG_KEYS, LAKE_KEYS, SettingKind
 from seamark.context.search import SearchedFile, Surroundings
 from seamark.context.trust import (
@@ -35,6 +35,7 @@ from seamark.context.trust import (
 )
 from seamark.context.urls import WorkerUrls, parse_urls
 from seamark.context.value import Value, build_invalid, read_bool, read_text, refuse_reference
+from seamark.core.secrets import is_sensitive, mask_value
 from seamark.errors import InvalidSettingError
 
 # Kafka's words. "preparing" is a step of a rolling upgrade: the guarantee does not hold yet.
@@ -226,6 +227,31 @@ def _read_lake_url(value: Value, schemes: tuple[str, ...], *, hint: str) -> str:
     return url.rstrip("/")
 
 
+def build_spec_values(root: KeyPath, chosen: Mapping[KeyPath, Leaf]) -> tuple[dict[str, str], list[Value]]:
+    """Return what `${{ context.NAME }}` is replaced by, a list as its items with commas, and the settings.
+
+    Raises:
+        InvalidSettingError: a value is a secret, which every reader of a connector's config would see.
+    """
+    texts: dict[str, str] = {}
+    shown: list[Value] = []
+    for path, leaf in chosen.items():
+        if path[:-1] != (*root, VALUES):
+            continue
+        name, value = path[-1], Value(show_key(path), "\n".join(leaf.texts), leaf.origin, folder=leaf.folder)
+        if is_sensitive(name) or any(mask_value(name, text) != text or PREFIX in text for text in leaf.texts):
+            raise build_invalid(
+                value,
+                "appears to be a secret, and would be written into configs in plain text",
+                hint="remove it, and write secret://env/NAME as the whole value in the spec file",
+            )
+        if len(leaf.texts) > 1 and any("," in text for text in leaf.texts):
+            raise build_invalid(value, "has an item with a comma", hint="write each item without commas")
+        texts[name] = leaf.text
+        shown.append(value)
+    return texts, shown
+
+
 @dataclass(frozen=True, slots=True)
 class Merged:
     """All layers in one: of each value the strongest, of each name every place."""
@@ -275,6 +301,7 @@ def build_context(
         [path[3] for path in merged.sections if path[:3] == (*root, LAKES)], own, lookup=lookup
     )
     roles = build_roles(root, layers=layers)
+    spec_values, value_settings = build_spec_values(root, chosen)
     urls = {cluster.settings.name: own["connect", cluster.settings.name, "urls"].origin for cluster in clusters}
     policies = build_policies(root, urls, layers=layers)
     workers = {cluster.settings.name: cluster.worker for cluster in clusters if cluster.worker is not None}
@@ -314,6 +341,7 @@ def build_context(
         cluster_policies=policies.clusters,
         databases=databases,
         lakes=lakes,
+        spec_values=spec_values,
         values=(
             *_order_values(
                 (Value("context", name, chosen_by), *flags.values(), *journal.values, verify_value), kafka, clusters
@@ -322,6 +350,7 @@ def build_context(
             *lake_values,
             *policies.values,
             *roles.values,
+            *value_settings,
         ),
         lookup=lookup,
     )

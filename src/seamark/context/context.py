@@ -294,7 +294,7 @@ class Context:
 
     `protected` requires a typed confirmation of every change; `read_only` allows no change; `insecure` states that the
     user accepts connections that others can read. `verify` says where held offsets are read. `roles` are the declared
-    roles, by name.
+    roles, by name. `spec_values` are the texts that `${{ context.NAME }}` in spec files is replaced by.
     """
 
     name: str
@@ -310,6 +310,7 @@ class Context:
     databases: Mapping[str, DatabaseSettings] = field(default_factory=dict, repr=False)
     lakes: Mapping[str, LakeSettings] = field(default_factory=dict, repr=False)
     roles: Mapping[str, Role] = field(default_factory=dict, repr=False)
+    spec_values: Mapping[str, str] = field(default_factory=dict, repr=False)
     values: tuple[Value, ...] = field(default=(), repr=False)
     lookup: Lookup | None = field(default=None, repr=False, compare=False)
 
@@ -340,6 +341,11 @@ class Context:
     def missing(self, key: str) -> MissingSettingError:
         """The error to raise for a setting that an operation needs: it lists each place tried."""
         return (self.lookup or Lookup(self.name)).build_missing(key)
+
+    def build_value_hint(self, name: str) -> str:
+        """Return the setting to add so that spec files may use a value, and its file."""
+        file = _best_place(self.lookup.places if self.lookup is not None else ())
+        return f"add {name}: … under contexts.{self.name}.values in {file}"
 
     def build_reference_hint(self, references: Sequence[str], cluster: str | None = None) -> str:
         """Return the line to add so that connectors of a Connect cluster may use references, and its file."""

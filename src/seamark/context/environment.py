@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from seamark.context.kafka_keys import KAFKA_KEYS, REFUSED_KEYS
-from seamark.context.layer import KeyPath, Layer, Leaf, Origin, OriginKind, Trust
+from seamark.context.layer import VALUES, KeyPath, Layer, Leaf, Origin, OriginKind, Trust
 from seamark.context.schema import (
     CONNECT_KEYS,
     CONTEXT_KEYS,
@@ -100,6 +100,9 @@ def _find_path(variable: str, below: Sequence[Layer]) -> KeyPath:
         key = _by_fold(KAFKA_KEYS | REFUSED_KEYS.keys()).get(_fold(parts[2]), parts[2].lower().replace("_", "."))
         check_kafka_key(key, path=".".join(path) + ".kafka.", where=variable)
         return (*path, "kafka", key)
+    if len(parts) == 3 and parts[1].lower() == VALUES:
+        names = (found[3] for layer in below for found in layer.values if found[:-1] == (*path, VALUES))
+        return (*path, VALUES, _match(parts[2], names, variable=variable, what="value"))
     if len(parts) == 4 and (section := parts[1].lower()) in _NAMED:
         what, keys = _NAMED[section]
         names = (found[3] for found in known if found[:3] == (*path, section) and len(found) == 4)
@@ -108,7 +111,8 @@ def _find_path(variable: str, below: Sequence[Layer]) -> KeyPath:
     raise ConfigurationError(
         f"{variable} does not name a setting",
         cause="names are nested by two underscores",
-        hint=f"write {PREFIX}NAME__KAFKA__KEY, {PREFIX}NAME__CONNECT__CLUSTER__KEY or {PREFIX}NAME__PROTECTED",
+        hint=f"write {PREFIX}NAME__KAFKA__KEY, {PREFIX}NAME__CONNECT__CLUSTER__KEY, {PREFIX}NAME__VALUES__KEY or "
+        f"{PREFIX}NAME__PROTECTED",
         context={"variable": variable},
     )
 

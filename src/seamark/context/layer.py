@@ -99,6 +99,7 @@ def build_place(path: Path, *, cwd: Path, home: Path | None = None) -> str:
 KeyPath = tuple[str, ...]
 POLICY = "policy"
 ROLES = "roles"
+VALUES = "values"
 COMMANDS = "commands"
 MAX_BYTES = 10 << 20
 MAX_ALIASES = 100
@@ -207,6 +208,8 @@ class _FileReader:
                     self._read_policy((*path, POLICY), part)
                 elif key.text == ROLES:
                     self._read_roles((*path, ROLES), part)
+                elif key.text == VALUES:
+                    self._read_values((*path, VALUES), part)
                 else:
                     self._take((*path, key.text), part)
 
@@ -253,6 +256,11 @@ class _FileReader:
             for key, value in self._entries(role, below):
                 check_key(key.text, ROLE_KEYS, path=_dotted(below), where=self._at(key).exact)
                 self._take((*below, key.text), value, is_list=True)
+
+    def _read_values(self, path: KeyPath, node: Node) -> None:
+        for name, value in self._entries(node, path):
+            check_name(name.text, what="value", where=self._at(name).exact)
+            self._take((*path, name.text), value, is_list=True)
 
     def _entries(self, node: Node | None, path: KeyPath) -> Iterator[tuple[ScalarNode, Node]]:
         if node is None or (isinstance(node, ScalarNode) and node.is_null):

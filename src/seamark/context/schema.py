@@ -75,7 +75,7 @@ LAKE_KEYS = MappingProxyType(
 )
 # Sections of named parts, without anything between a name and its keys: what a part is called, and its keys.
 PART_KEYS = MappingProxyType({"databases": ("database", DATABASE_KEYS), "lakes": ("lake", LAKE_KEYS)})
-SECTION_KEYS = ("kafka", "connect", *PART_KEYS, "policy", "roles")
+SECTION_KEYS = ("kafka", "connect", *PART_KEYS, "policy", "roles", "values")
 
 POLICY_KEYS = MappingProxyType(
     {**dict.fromkeys(LIST_KEYS, SettingKind.PATTERNS), **dict.fromkeys(POLICY_FLAGS, SettingKind.BOOL)}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from seamark.context.layer import KeyPath, Layer, Leaf, OriginKind, Trust
+from seamark.context.layer import VALUES, KeyPath, Layer, Leaf, OriginKind, Trust
 from seamark.context.reference import PREFIX
 from seamark.context.schema import GUARDED_KEYS
 from seamark.context.value import Value, read_bool
@@ -70,8 +70,9 @@ def choose_guarded(root: KeyPath, layers: Iterable[Layer]) -> dict[KeyPath, Leaf
     """Return the guarded settings of the context at `root`, each from the most trusted place that sets it."""
     found: dict[KeyPath, Leaf] = {}
     ordered = tuple(layers)
-    for key in GUARDED_KEYS:
-        path = (*root, key)
+    # A value becomes part of the configs that are written with the credentials of the context.
+    below = {path for layer in ordered for path in layer.values if path[:-1] == (*root, VALUES)}
+    for path in (*((*root, key) for key in GUARDED_KEYS), *sorted(below)):
         leaves = [layer.values[path] for layer in ordered if path in layer.values]
         if leaves:
             # Of equal trust, the file decides: a flag can't loosen what the user wrote.

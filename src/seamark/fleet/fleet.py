@@ -240,7 +240,9 @@ class Fleet:
             kafka=self._world.kafka,
             read_registered=self._read_registered,
             now=self._world.clock.now,
-            load=lambda paths, allow_python: read_spec(paths, allow_python=allow_python).find("pipelines"),
+            load=lambda paths, allow_python: read_spec(paths, allow_python=allow_python, context=self.context).find(
+                "pipelines"
+            ),
         )
 
     @permits(Permission.READ)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from seamark.connectors.config import DesiredConnector
 from seamark.context.yaml import MappingNode, Node, ScalarNode
@@ -14,6 +14,9 @@ from seamark.core.secrets import is_sensitive, mask_value
 from seamark.errors import SpecError
 from seamark.specs.document import Document, build_spec_error
 from seamark.specs.keys import FOLDER_KEYS, STATES, check_keys
+
+if TYPE_CHECKING:
+    from seamark.context import Context
 
 
 def build_connector(
@@ -52,7 +55,7 @@ def check_state(state: str, place: FileLocation) -> str:
 MARK = "${{"
 _MARK = re.compile(r"(?<!\$)(\$+)\{\{")
 # With the look-behind, each run of dollars is tried once: a hostile text takes linear time.
-_SLOT = re.compile(r"(?<!\$)(\$+)\{\{(?: *(each|env)\.([\w.-]+) *\}\})?")
+_SLOT = re.compile(r"(?<!\$)(\$+)\{\{(?: *(each|env|context)\.([\w.-]+) *\}\})?")
 
 
 def escape_marks(text: str) -> str:
@@ -65,11 +68,19 @@ def has_slots(text: str) -> bool:
     return any(len(found[1]) == 1 for found in _MARK.finditer(text))
 
 
+def find_no_context() -> None:
+    """Stand for files that are loaded without a context."""
+
+
 @dataclass(frozen=True, slots=True)
 class Filler:
-    """The available values: the environment, and those of one row of `each` if there is one."""
+    """The available values: the environment, those of the context, and those of one row of `each` if there is one.
+
+    `context` is called by the first placeholder that needs it: not every command that loads files has a context.
+    """
 
     environ: Mapping[str, str] = field(repr=False)
+    context: Callable[[], Context | None] = field(default=find_no_context, repr=False)
     row: Mapping[str, str] | None = field(default=None, repr=False)
 
     def with_row(self, row: Mapping[str, str]) -> Filler:
@@ -96,11 +107,13 @@ class Filler:
         kind, name = found[2], found[3]
         if kind is None:
             raise spot.error(
-                "invalid placeholder: expected ${{ each.NAME }} or ${{ env.NAME }}",
+                "invalid placeholder: expected ${{ each.NAME }}, ${{ env.NAME }} or ${{ context.NAME }}",
                 hint="write a literal ${{ as $${{; for logic, use a .py file",
             )
         if kind == "env":
             return self._look_up_variable(name, spot)
+        if kind == "context":
+            return self._look_up_setting(name, spot)
         if self.row is None:
             raise spot.error(f"each.{name} has a value only within each", hint="move it into an entry of each:")
         if name not in self.row:
@@ -109,6 +122,21 @@ class Filler:
                 hint=f"add {name} to every row of for:",
             )
         return self.row[name]
+
+    def _look_up_setting(self, name: str, spot: _Spot) -> str:
+        context = self.context()
+        if context is None:
+            raise spot.error(
+                f"context.{name} has a value only in a context, and none is chosen",
+                hint=f"choose a context with --context NAME, and add {name} to its values",
+            )
+        if name not in context.spec_values:
+            known = ", ".join(context.spec_values) or "nothing"
+            raise spot.error(
+                f"{name} is not among the values of context {context.name}; they have: {known}",
+                hint=context.build_value_hint(name),
+            )
+        return context.spec_values[name]
 
     def _look_up_variable(self, name: str, spot: _Spot) -> str:
         value = self.environ.get(name)

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from seamark.connectors.config import DesiredConnector
 from seamark.context.yaml import parse_yaml
@@ -21,6 +21,11 @@ from seamark.specs.model import Contents, Definition, Spec
 from seamark.specs.plain_files import read_json_file, read_properties_file
 from seamark.specs.yaml_file import read_yaml_file
 
+if TYPE_CHECKING:
+    from seamark.context import Context
+
+SpecContext: TypeAlias = "Context | Callable[[], Context] | None"
+"""The context whose values fill `${{ context.NAME }}`, or what opens it when the first placeholder needs it."""
 # 10,000 connectors of 50 keys in one file take about 20 MB.
 _MAX_BYTES = 32 << 20
 
@@ -33,14 +38,16 @@ class Loaded:
     definitions: tuple[Definition, ...] = ()
 
 
-def load_spec(paths: Sequence[Path], *, environ: Mapping[str, str], allow_python: bool = False) -> Spec:
-    """Load the declarations in files and folders.
+def load_spec(
+    paths: Sequence[Path], *, environ: Mapping[str, str], allow_python: bool = False, context: SpecContext = None
+) -> Spec:
+    """Load the declarations in files and folders. `context` has the values of `${{ context.NAME }}`.
 
     Raises:
         SpecError: A file is invalid; the cause has file, line and column.
         UsageError: One of the files is a program, and `allow_python` is not set.
     """
-    loader = _Loader(environ, allow_python=allow_python, read=_read_bytes)
+    loader = _Loader(_build_filler(environ, context), allow_python=allow_python, read=_read_bytes)
     return _load(paths, loader, keep=lambda _: None)
 
 
@@ -51,21 +58,22 @@ def load_definitions(
     allow_python: bool = False,
     read: Callable[[Path], bytes] | None = None,
     top: Path | None = None,
+    context: SpecContext = None,
 ) -> Loaded:
     """Load a spec like `load_spec`, with the location of every part.
 
     `read` may return other bytes than those on disk. `top` is the folder that was named, so that a single file of it is
     loaded in the same way as together with all others.
     """
-    loader = _Loader(environ, allow_python=allow_python, read=read or _read_bytes)
+    loader = _Loader(_build_filler(environ, context), allow_python=allow_python, read=read or _read_bytes)
     definitions: list[Definition] = []
     spec = _load(paths, loader, keep=definitions.extend, top=top)
     return Loaded(spec, tuple(definitions))
 
 
-def read_shared(folder: Path, *, top: Path, environ: Mapping[str, str]) -> Shared:
+def read_shared(folder: Path, *, top: Path, environ: Mapping[str, str], context: SpecContext = None) -> Shared:
     """Return what a file in the folder would inherit if `top` were loaded. The folder need not exist yet."""
-    loader = _Loader(environ, allow_python=False, read=_read_bytes)
+    loader = _Loader(_build_filler(environ, context), allow_python=False, read=_read_bytes)
     return loader.read_shared(folder.resolve(), find_top(top))
 
 
@@ -96,9 +104,13 @@ def _load(
     )
 
 
+def _build_filler(environ: Mapping[str, str], context: SpecContext) -> Filler:
+    return Filler(environ, context if callable(context) else lambda: context)
+
+
 @dataclass(slots=True)
 class _Loader:
-    environ: Mapping[str, str]
+    filler: Filler
     allow_python: bool
     read: Callable[[Path], bytes]
     folders: dict[tuple[Path, Path], Shared] = field(default_factory=dict)
@@ -122,11 +134,11 @@ class _Loader:
         if suffix == ".py":
             from seamark.specs.program import read_py_file  # noqa: PLC0415
 
-            return read_py_file(file.path, shared=shared, environ=self.environ)
+            return read_py_file(file.path, shared=shared, filler=self.filler)
         document = self._open(file.path, str(file.path), folder=file.folder, latin=suffix == ".properties")
         if suffix in {".yaml", ".yml"}:
-            return read_yaml_file(document, above=shared, environ=self.environ)
-        cluster = shared.cluster and Filler(self.environ).fill(shared.cluster.scalar, shared.cluster.document)
+            return read_yaml_file(document, above=shared, filler=self.filler)
+        cluster = shared.cluster and self.filler.fill(shared.cluster.scalar, shared.cluster.document)
         reader = read_json_file if suffix == ".json" else read_properties_file
         return reader(document, cluster=cluster)
 
@@ -155,7 +167,7 @@ class _Loader:
             document = self._open(path, _show(path), folder=folder)
             shared, name = read_folder(parse_yaml(document), document, above=above)
             if name is not None:
-                self.names[folder] = Filler(self.environ).fill(name, document)
+                self.names[folder] = self.filler.fill(name, document)
         self.folders[folder, top] = shared
         return shared
 
@@ -213,11 +225,11 @@ SpecSource = Spec | str | Path | Sequence[str | Path]
 """The input of a plan: a spec, a file or folder, or several of them."""
 
 
-def read_spec(what: SpecSource, *, allow_python: bool = False) -> Spec:
+def read_spec(what: SpecSource, *, allow_python: bool = False, context: SpecContext = None) -> Spec:
     """Return the spec itself, or load it from files."""
     if isinstance(what, Spec):
         return what
-    return load_spec(_build_paths(what), environ=os.environ, allow_python=allow_python)
+    return load_spec(_build_paths(what), environ=os.environ, allow_python=allow_python, context=context)
 
 
 def build_title(verb: str, what: SpecSource) -> str:

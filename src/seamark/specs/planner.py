@@ -155,7 +155,7 @@ def check_spec(
 
 
 def _read(what: SpecSource, context: Context, *, allow_python: bool) -> Spec:
-    return read_spec(what, allow_python=allow_python or context.policy.python)
+    return read_spec(what, allow_python=allow_python or context.policy.python, context=context)
 
 
 def check_sections(spec: Spec, context: Context) -> None:

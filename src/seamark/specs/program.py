@@ -240,18 +240,18 @@ def _describe(error: BaseException, path: str) -> dict[str, Any]:
     return {"text": text[-2000:], "line": line, "column": column, "trace": trace[-20:]}
 
 
-def read_py_file(path: Path, *, shared: Shared, environ: Mapping[str, str]) -> Contents:
-    """Run the program and read its result. Defaults and bases of its folder apply."""
+def read_py_file(path: Path, *, shared: Shared, filler: Filler) -> Contents:
+    """Run the program and read its result. Defaults and bases of its folder apply, filled by `filler`."""
     document = Document(str(path), "", folder=str(path.parent.resolve()))
     kinds = {kind.noun: kind for kind in list_sections()}
     definitions: list[Definition] = []
     sections: dict[str, list[Any]] = {}
-    for given in run_program(path, environ=environ):
+    for given in run_program(path, environ=filler.environ):
         place = _check(given, path)
         kind = kinds.get(given["kind"])
         if kind is None:
             _check_connector(given, path)
-            definitions.append(_build(given, place, document, shared=shared, filler=Filler(environ)))
+            definitions.append(_build(given, place, document, shared=shared, filler=filler))
             continue
         if kind.has_templates and isinstance(given.get("spec"), dict):
             table = ProgramTable(given["spec"], place)

@@ -187,12 +187,17 @@ def read_pull(
     wanted = _select(reading.items, tuple(names), complete=reading.is_complete)
     fleet.connectors.read_types(wanted)
     loaded = (
-        load_definitions([folder], environ=environ, allow_python=allow_python or fleet.context.policy.python)
+        load_definitions(
+            [folder],
+            environ=environ,
+            allow_python=allow_python or fleet.context.policy.python,
+            context=fleet.context,
+        )
         if folder.is_dir()
         else None
     )
     clusters = tuple(fleet.context.connect)
-    puller = _Puller(folder, environ, clusters, SecretKeeper(fleet.context.reveal))
+    puller = _Puller(folder, environ, clusters, SecretKeeper(fleet.context.reveal), fleet.context)
     for definition in loaded.definitions if loaded else ():
         puller.know(definition)
     for connector in wanted:
@@ -248,6 +253,7 @@ class _Puller:
     environ: Mapping[str, str]
     clusters: tuple[str, ...]
     secrets: SecretKeeper
+    context: Context
     files: list[PulledFile] = field(default_factory=list)
     skipped: list[SkippedConnector] = field(default_factory=list)
     unchanged: int = 0
@@ -315,6 +321,7 @@ class _Puller:
                 environ=self.environ,
                 read=lambda path: data if path == Path(file) else path.read_bytes(),
                 top=self.folder,
+                context=self.context,
             )
         except SeamarkError as error:
             return f"the change would break the file: {error.cause or error.message}"
@@ -331,7 +338,9 @@ class _Puller:
         config = {
             key: self.secrets.protect(connector, key, value) for key, value in connector.config.items() if key != "name"
         }
-        shared = self._shared.get(parent) or read_shared(parent, top=self.folder, environ=self.environ)
+        shared = self._shared.get(parent) or read_shared(
+            parent, top=self.folder, environ=self.environ, context=self.context
+        )
         self._shared[parent] = shared
         state = connector.status.state if connector.status else ""
         text = compose_file(

@@ -38,14 +38,14 @@ from seamark.specs.model import Contents, Definition, Maker
 MAX_VALUES = 5_000_000
 
 
-def read_yaml_file(document: Document, *, above: Shared, environ: Mapping[str, str]) -> Contents:
-    """Read everything that the file defines. `above` is what its folders define."""
+def read_yaml_file(document: Document, *, above: Shared, filler: Filler) -> Contents:
+    """Read everything that the file defines. `above` is what its folders define, `filler` has the values."""
     root = parse_yaml(document)
     if root is None:
         return Contents()
     table = require_table(root, document, what="a spec file")
     check_keys(table, document, build_file_keys(), what="a spec file")
-    reader = _Reader(document, above.extend(table, document), Filler(environ))
+    reader = _Reader(document, above.extend(table, document), filler)
     file = _FileTable(table, document, reader.filler)
     sections = {kind.section: tuple(kind.read(file)) for kind in list_sections() if kind.section in file}
     for kind in list_templates().values():

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from seamark.errors import ContextNotFoundError
 from tests.unit.cli.test_changes import Desk
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect
 
@@ -153,6 +154,32 @@ def test_offline_asks_no_server_and_shows_what_is_wanted(desk):
     document = json.loads(desk.plan("--offline", "-o", "json", "b").out)
     assert document["kind"] == "DesiredConnectorList"
     assert document["items"][0]["config"]["connection.password"] == "(sensitive)"
+
+
+def test_placeholders_have_the_values_of_the_context(desk):
+    (desk.folder / "config" / "b.yaml").write_text(
+        "connectors: [{name: '${{ context.name }}', config: {connector.class: X}}]"
+    )
+    desk.changes = {"spec_values": {"name": "b-dev"}}
+    assert '"name": "b-dev"' in desk.plan("--offline", "-o", "json").out
+    assert "connector b-dev does not exist" in desk.run("connectors", "list", "-f", desk.config).err
+    desk.changes = {}
+    for ended in (desk.plan("--offline"), desk.plan(), desk.run("connectors", "list", "-f", desk.config)):
+        assert ended.code == 64
+        assert "b.yaml:1:22: name is not among the values of context dev" in ended.err
+        assert "add name: … under contexts.dev.values" in ended.err
+
+
+def test_offline_without_a_context_names_the_placeholder_that_needs_one(desk, monkeypatch):
+    def open_no_fleet(**more):
+        raise ContextNotFoundError("there is no context yet", hint="add one")
+
+    monkeypatch.setattr(desk, "fleet", open_no_fleet)
+    assert "there is no context yet" in desk.plan("--offline").err
+    (desk.folder / "config" / "b.yaml").write_text("connectors: [{name: '${{ context.name }}'}]")
+    ended = desk.plan("--offline")
+    assert "b.yaml:1:22: context.name has a value only in a context" in ended.err
+    assert "choose a context with --context NAME" in ended.err
 
 
 def test_offline_finds_what_the_policy_does_not_allow(desk):

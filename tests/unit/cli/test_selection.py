@@ -172,7 +172,7 @@ def stub_spec(monkeypatch, **names):
     """Stand in for `load_spec`: what is asked of it, and what it gives."""
     asked = []
 
-    def load_spec(paths, *, environ, allow_python=False):
+    def load_spec(paths, *, environ, allow_python=False, context=None):
         asked.append(([str(path) for path in paths], allow_python))
         return SimpleNamespace(connectors=[SimpleNamespace(owner=owner) for owner in names.get("owners", ())])
 
@@ -195,7 +195,7 @@ def test_a_wrong_expression_is_told_before_a_file_is_read(desk, monkeypatch):
 
 
 def test_a_broken_spec_file_is_told_by_itself(desk, monkeypatch):
-    def load_spec(paths, *, environ, allow_python=False):
+    def load_spec(paths, *, environ, allow_python=False, context=None):
         raise UsageError("config/a.yaml:3:1 is broken", hint="mend it")
 
     monkeypatch.setattr(seamark.specs, "load_spec", load_spec, raising=False)

@@ -188,7 +188,9 @@ class LivingConnect:
         return Connector(name, self.cluster, kind, dict(config), ConnectorStatus(state, "w1:8083", tasks=tasks))
 
 
-def living_context(folder, *, protected=False, clusters=("game",), groups=None, policy=None, **changes):
+def living_context(
+    folder, *, protected=False, clusters=("game",), groups=None, policy=None, spec_values=None, **changes
+):
     """A context whose journal is a folder. Facts of the workers are known unless a test says otherwise."""
     facts = {"urls": ("http://w1:8083",), "group_id": "workers", "offsets_topic": "offsets"} | changes
     return Context(
@@ -199,6 +201,7 @@ def living_context(folder, *, protected=False, clusters=("game",), groups=None, 
             for name in clusters
         },
         protected=protected,
+        spec_values=spec_values or {},
         policy=policy or Policy(files=("/**",), jdbc_urls=("jdbc:",), references=("secret://*",)),
         own_journal=JournalSettings(
             "dev",

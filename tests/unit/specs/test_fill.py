@@ -8,15 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seamark.context import Context, KafkaSettings
 from seamark.context.yaml import ScalarNode
 from seamark.errors import SpecError
 from seamark.specs.document import Document
 from seamark.specs.layers import Filler, escape_marks, has_slots
 
+DEV = Context("dev", KafkaSettings(), {}, spec_values={"b": "3", "url": "${{ env.B }}"})
 
-def fill(text, *, row=None, **environ):
+
+def fill(text, *, row=None, context=DEV, **environ):
     document = Document("x.yaml", f"key: {text}\n")
-    return Filler(environ, row).fill(ScalarNode(text, 5, 5 + len(text)), document)
+    return Filler(environ, lambda: context, row).fill(ScalarNode(text, 5, 5 + len(text)), document)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +32,8 @@ def fill(text, *, row=None, **environ):
         ("${ {", "${ {"),
         ("{{ each.a }}", "{{ each.a }}"),
         ("${{ env.B }}${{ env.B }}", "22"),
+        ("${{ context.b }}-${{each.a}}", "3-1"),
+        ("${{ context.url }}", "${{ env.B }}"),
     ],
 )
 def test_slots_are_filled_and_all_else_is_left(text, filled):
@@ -46,6 +51,7 @@ def test_what_is_filled_in_is_not_looked_at_again():
         ("${{ each.c }}", "x.yaml:1:6: each.c is not in the row; it has: a"),
         ("$${{ ${{ 1 + 1 }}", "x.yaml:1:11: invalid placeholder: expected ${{ each.NAME }}"),
         ("${{ each.a | upper }}", "x.yaml:1:6: invalid placeholder"),
+        ("a${{ context.gone }}", "x.yaml:1:7: gone is not among the values of context dev; they have: b, url"),
         ("${{", "x.yaml:1:6: invalid placeholder"),
         ("${{ secrets.X }}", "x.yaml:1:6: invalid placeholder"),
         ("${{ env.DB_PASSWORD }}", "x.yaml:1:6: env.DB_PASSWORD appears to be a secret"),
@@ -64,6 +70,13 @@ def test_a_row_counts_only_within_each():
     with pytest.raises(SpecError) as caught:
         fill("${{ each.a }}")
     assert "only within each" in caught.value.cause
+
+
+def test_a_value_of_the_context_needs_a_context():
+    with pytest.raises(SpecError) as caught:
+        fill("${{ context.b }}", context=None)
+    assert caught.value.cause == "x.yaml:1:6: context.b has a value only in a context, and none is chosen"
+    assert "--context" in caught.value.hint
 
 
 @given(st.text(st.sampled_from("${} aeach.nv"), max_size=30))
