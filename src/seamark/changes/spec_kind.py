@@ -302,7 +302,7 @@ def is_connector_owner(owner: str) -> bool:
 
 # JSON Schema for editors. A text with a placeholder is valid for any value that is checked after substitution.
 
-SLOT_PATTERN = r"\$\{\{ *(each|env|context)\.[A-Za-z0-9_.-]+ *\}\}"
+SLOT_PATTERN = r"\$\{\{ *(each|env|context|each\([A-Za-z0-9_.-]+\))\.[A-Za-z0-9_.-]+ *\}\}"
 NUMBER_SCHEMA: Mapping[str, Any] = {
     "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": SLOT_PATTERN}]
 }

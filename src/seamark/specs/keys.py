@@ -44,12 +44,13 @@ CONNECTOR_KEYS: Mapping[str, str] = {
     "cluster": _CLUSTER,
     "state": _STATE_HELP,
 }
-EACH_KEYS: Mapping[str, str] = {
-    **CONNECTOR_KEYS,
+_ROWS_KEYS: Mapping[str, str] = {
     "for": "The rows. Each is a table of values for ${{ each.NAME }}.",
+    "rows": "A name of the rows. In this file, ${{ each(NAME).FIELD }} is the list of FIELD of all rows with the name.",
 }
+EACH_KEYS: Mapping[str, str] = {**CONNECTOR_KEYS, **_ROWS_KEYS}
 _TEMPLATE_KEYS: Mapping[str, str] = {
-    "for": EACH_KEYS["for"],
+    **_ROWS_KEYS,
     "config": "What the section of its kind has below a name. ${{ each.NAME }} is replaced by the value of the row.",
 }
 STATES = ("running", "paused", "stopped")
@@ -158,12 +159,14 @@ def build_schema() -> dict[str, Any]:
         "definitions": {
             "connector": build_table_schema(CONNECTOR_KEYS, _build_connector()),
             "each": build_table_schema(
-                EACH_KEYS, {**_build_connector(), "for": _build_rows()}, required=["name", "for"]
+                EACH_KEYS,
+                {**_build_connector(), "for": _build_rows(), "rows": {"type": "string"}},
+                required=["name", "for"],
             ),
             **{
                 name: build_table_schema(
                     build_template_keys(kind),
-                    {kind.noun: _TEXT, "for": _build_rows(), "config": {"type": "object"}},
+                    {kind.noun: _TEXT, "for": _build_rows(), "rows": {"type": "string"}, "config": {"type": "object"}},
                     required=[kind.noun, "for", "config"],
                 )
                 for name, kind in templates.items()

@@ -55,7 +55,7 @@ def check_state(state: str, place: FileLocation) -> str:
 MARK = "${{"
 _MARK = re.compile(r"(?<!\$)(\$+)\{\{")
 # With the look-behind, each run of dollars is tried once: a hostile text takes linear time.
-_SLOT = re.compile(r"(?<!\$)(\$+)\{\{(?: *(each|env|context)\.([\w.-]+) *\}\})?")
+_SLOT = re.compile(r"(?<!\$)(\$+)\{\{(?: *(each|env|context|each\(([\w.-]+)\))\.([\w.-]+) *\}\})?")
 
 
 def escape_marks(text: str) -> str:
@@ -66,6 +66,33 @@ def escape_marks(text: str) -> str:
 def has_slots(text: str) -> bool:
     """Return whether filling may change the text."""
     return any(len(found[1]) == 1 for found in _MARK.finditer(text))
+
+
+class NamedRows:
+    """The rows of all entries of `each` with one name, in their order in the file."""
+
+    def __init__(self) -> None:
+        self._rows: list[Mapping[str, str]] = []
+        self._gathered: dict[str, str] = {}
+
+    def add(self, row: Mapping[str, str]) -> None:
+        """Add a row."""
+        self._rows.append(row)
+
+    def gather(self, name: str) -> str:
+        """Return each value of a field once, in the order of the rows, with commas between them.
+
+        Raises:
+            ValueError: a row doesn't have the field, or its value has a comma.
+        """
+        if name not in self._gathered:
+            for number, row in enumerate(self._rows, start=1):
+                if name not in row:
+                    raise ValueError(f"row {number} has no {name}")
+                if "," in row[name]:
+                    raise ValueError(f"the value in row {number} has a comma")
+            self._gathered[name] = ",".join(dict.fromkeys(row[name] for row in self._rows))
+        return self._gathered[name]
 
 
 def find_no_context() -> None:
@@ -82,6 +109,11 @@ class Filler:
     environ: Mapping[str, str] = field(repr=False)
     context: Callable[[], Context | None] = field(default=find_no_context, repr=False)
     row: Mapping[str, str] | None = field(default=None, repr=False)
+    named: Mapping[str, NamedRows] | None = field(default=None, repr=False)
+
+    def with_named_rows(self, named: Mapping[str, NamedRows]) -> Filler:
+        """Return the same values, with the named rows of a file for `${{ each(NAME).FIELD }}`."""
+        return replace(self, named=named)
 
     def with_row(self, row: Mapping[str, str]) -> Filler:
         """Return the same environment with the values of a row."""
@@ -104,16 +136,19 @@ class Filler:
         return "".join([*parts, scalar.text[position:]])
 
     def _look_up(self, found: re.Match[str], spot: _Spot) -> str:
-        kind, name = found[2], found[3]
+        kind, rows, name = found[2], found[3], found[4]
         if kind is None:
             raise spot.error(
-                "invalid placeholder: expected ${{ each.NAME }}, ${{ env.NAME }} or ${{ context.NAME }}",
+                "invalid placeholder: expected ${{ each.NAME }}, ${{ each(ROWS).NAME }}, ${{ env.NAME }} or "
+                "${{ context.NAME }}",
                 hint="write a literal ${{ as $${{; for logic, use a .py file",
             )
         if kind == "env":
             return self._look_up_variable(name, spot)
         if kind == "context":
             return self._look_up_setting(name, spot)
+        if rows:
+            return self._gather(rows, name, spot)
         if self.row is None:
             raise spot.error(f"each.{name} has a value only within each", hint="move it into an entry of each:")
         if name not in self.row:
@@ -122,6 +157,25 @@ class Filler:
                 hint=f"add {name} to every row of for:",
             )
         return self.row[name]
+
+    def _gather(self, rows: str, name: str, spot: _Spot) -> str:
+        if self.named is None:
+            raise spot.error(
+                f"each({rows}) can't be used here",
+                hint="use it in a YAML file in a connector's config; named rows themselves can't refer to rows",
+            )
+        if rows not in self.named:
+            known = ", ".join(self.named) or "none"
+            raise spot.error(
+                f"no rows of this file are named {rows}; named rows: {known}",
+                hint=f"add rows: {rows} to an entry of each:",
+            )
+        problem = ""
+        try:
+            return self.named[rows].gather(name)
+        except ValueError as error:
+            problem = str(error)
+        raise spot.error(f"each({rows}).{name}: {problem}", hint="change the rows of for:")
 
     def _look_up_setting(self, name: str, spot: _Spot) -> str:
         context = self.context()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from seamark.specs.keys import (
 from seamark.specs.layers import (
     Filler,
     Layer,
+    NamedRows,
     Shared,
     build_connector,
     build_layer,
@@ -34,6 +36,7 @@ from seamark.specs.layers import (
 )
 from seamark.specs.model import Contents, Definition, Maker
 
+_ROWS_NAME = re.compile(r"[\w.-]+")
 # 100,000 connectors of 50 keys.
 MAX_VALUES = 5_000_000
 
@@ -45,7 +48,9 @@ def read_yaml_file(document: Document, *, above: Shared, filler: Filler) -> Cont
         return Contents()
     table = require_table(root, document, what="a spec file")
     check_keys(table, document, build_file_keys(), what="a spec file")
-    reader = _Reader(document, above.extend(table, document), filler)
+    shared = above.extend(table, document)
+    named = _Reader(document, shared, filler).read_named_rows(table)
+    reader = _Reader(document, shared, filler.with_named_rows(named))
     file = _FileTable(table, document, reader.filler)
     sections = {kind.section: tuple(kind.read(file)) for kind in list_sections() if kind.section in file}
     for kind in list_templates().values():
@@ -137,6 +142,19 @@ class _Reader:
                 continue
             check_keys(entry, self.document, EACH_KEYS, what="an entry of each")
             yield from self._read_each(entry)
+
+    def read_named_rows(self, root: MappingNode) -> dict[str, NamedRows]:
+        """Read the rows that `${{ each(NAME).FIELD }}` may refer to. They can't refer to one another."""
+        found: dict[str, NamedRows] = {}
+        for entry in self._list_tables(root, "each"):
+            if "rows" not in entry.entries:
+                continue
+            name = require_text(entry.entries["rows"][1], self.document, what="rows")
+            if not _ROWS_NAME.fullmatch(name.text):
+                raise self.document.error(name, "invalid name of rows", hint="use letters, digits, '.', '_' and '-'")
+            for row, _ in self._list_rows(entry, values=1):
+                found.setdefault(name.text, NamedRows()).add(row)
+        return found
 
     def read_templates(self, root: MappingNode, kind: SectionKind[Any]) -> Iterator[Any]:
         """Yield what `each` declares of a kind besides connectors: an entry for each row."""

@@ -12,14 +12,17 @@ from seamark.context import Context, KafkaSettings
 from seamark.context.yaml import ScalarNode
 from seamark.errors import SpecError
 from seamark.specs.document import Document
-from seamark.specs.layers import Filler, escape_marks, has_slots
+from seamark.specs.layers import Filler, NamedRows, escape_marks, has_slots
 
 DEV = Context("dev", KafkaSettings(), {}, spec_values={"b": "3", "url": "${{ env.B }}"})
 
 
 def fill(text, *, row=None, context=DEV, **environ):
     document = Document("x.yaml", f"key: {text}\n")
-    return Filler(environ, lambda: context, row).fill(ScalarNode(text, 5, 5 + len(text)), document)
+    rows = NamedRows()
+    for one in ({"t": "y", "u": "1", "c": "d"}, {"t": "x", "c": "e"}, {"t": "y", "u": "2", "c": "f,g"}):
+        rows.add(one)
+    return Filler(environ, lambda: context, row, {"n": rows}).fill(ScalarNode(text, 5, 5 + len(text)), document)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +37,8 @@ def fill(text, *, row=None, context=DEV, **environ):
         ("${{ env.B }}${{ env.B }}", "22"),
         ("${{ context.b }}-${{each.a}}", "3-1"),
         ("${{ context.url }}", "${{ env.B }}"),
+        ("${{ each(n).t }}", "y,x"),
+        ("a,${{each(n).t}},${{ each.a }}", "a,y,x,1"),
     ],
 )
 def test_slots_are_filled_and_all_else_is_left(text, filled):
@@ -52,6 +57,12 @@ def test_what_is_filled_in_is_not_looked_at_again():
         ("$${{ ${{ 1 + 1 }}", "x.yaml:1:11: invalid placeholder: expected ${{ each.NAME }}"),
         ("${{ each.a | upper }}", "x.yaml:1:6: invalid placeholder"),
         ("a${{ context.gone }}", "x.yaml:1:7: gone is not among the values of context dev; they have: b, url"),
+        ("a${{ each(n).u }}", "x.yaml:1:7: each(n).u: row 2 has no u"),
+        ("a${{ each(n).c }}", "x.yaml:1:7: each(n).c: the value in row 3 has a comma"),
+        ("a${{ each(m).t }}", "x.yaml:1:7: no rows of this file are named m; named rows: n"),
+        ("${{ each(n) }}", "x.yaml:1:6: invalid placeholder"),
+        ("${{ each(n)[0] }}", "x.yaml:1:6: invalid placeholder"),
+        ("${{ env(n).t }}", "x.yaml:1:6: invalid placeholder"),
         ("${{", "x.yaml:1:6: invalid placeholder"),
         ("${{ secrets.X }}", "x.yaml:1:6: invalid placeholder"),
         ("${{ env.DB_PASSWORD }}", "x.yaml:1:6: env.DB_PASSWORD appears to be a secret"),

@@ -66,7 +66,7 @@ def test_each_row_is_a_pipeline_beside_those_of_the_section(tmp_path):
     ("old", "new", "problem", "line"),
     [
         ("    config:\n      kind: land", "    conf:\n      kind: land", "has no key conf", 4),
-        ("for: [{table: login}, {table: purchase, topic: x}]", "rows: []", "has no key rows", 3),
+        ("for: [{table: login}, {table: purchase, topic: x}]", "lines: []", "has no key lines", 3),
         ("game-${{ each.table }}", "game-${{ each.table2 }}", "each.table2 is not in the row", 6),
         ("every: 10s", "every: soon", "every must be a duration", 9),
         ("kind: land\n      from", "knd: land\n      from", "a pipeline has no key knd", 5),

@@ -223,3 +223,44 @@ def test_a_relative_secret_file_starts_at_the_file_that_names_it(folder):
     assert config["p"] == f"secret://file/{folder.path}/db.properties#password"
     assert config["q"] == "secret://file//etc/q"
     assert config["r"] == f"secret://file/{folder.path}/sub/r"
+
+
+ROWS = """\
+each:
+  - {name: "a-${{ each.t }}", rows: n, for: [{t: x}, {t: "${{ env.T }}"}], config: {connector.class: A}}
+  - {name: "b-${{ each.t }}", rows: n, for: [{t: x}, {t: z}], config: {connector.class: A}}
+  - name: c-${{ each.i }}
+    for: [{i: "1", all: "${{ each(n).t }}"}]
+    config: {connector.class: B, topics: "${{ each.all }}"}
+connectors: [{name: d, config: {connector.class: B, topics: "${{ each(n).t }}"}}]
+topics: {all: {config: {list: "${{ each(n).t }}"}}}
+"""
+
+
+def test_rows_of_one_name_are_gathered_in_their_order(folder):
+    folder.environ["T"] = "y"
+    folder.write("a.yaml", ROWS)
+    configs = folder.configs()
+    assert configs["d"]["topics"] == configs["c-1"]["topics"] == "x,y,z"
+    assert dict(folder.load().find("topics")[0].config) == {"list": "x,y,z"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cause"),
+    [
+        ("{t: z}", '{t: "${{ each(n).t }}"}', "a.yaml:3:59: each(n) can't be used here"),
+        ("rows: n", "rows: n/m", "a.yaml:2:37: invalid name of rows"),
+        ("rows: n", "rows: [n]", "a.yaml:2:37: rows must be a string"),
+    ],
+)
+def test_rows_that_cannot_be_gathered_are_refused(folder, old, new, cause):
+    folder.environ["T"] = "y"
+    folder.write("a.yaml", ROWS.replace(old, new))
+    assert folder.fail().cause.startswith(cause)
+
+
+def test_rows_are_named_for_their_file_only(folder):
+    folder.environ["T"] = "y"
+    folder.write("a.yaml", ROWS)
+    folder.write("b.yaml", 'connectors: [{name: e, config: {connector.class: B, topics: "${{ each(n).t }}"}}]')
+    assert folder.fail().cause.startswith("b.yaml:1:62: no rows of this file are named n; named rows: none")
