@@ -130,6 +130,11 @@ class OwnershipPort(Protocol):
         """The change that last created or changed each resource of this spec."""
         ...
 
+    @property
+    def states(self) -> Mapping[str, str]:
+        """The state that this spec gave each connector whose state it manages, when it was applied last."""
+        ...
+
     def others(self) -> Mapping[str, SpecClaim]:
         """Return which resources other specs own now."""
         ...
@@ -163,7 +168,8 @@ class SectionPlan:
 
     The lines of the plan are those of the actions, unless the kind sets its own `lines`. `last_notes` follow the notes
     of all sections. `drifts` are changes made outside the spec, `survey` is what was read, and `gone` are resources
-    that the spec owned and that no longer exist. With `world`, the plan is completed from what was read there.
+    that the spec owned and that no longer exist. `states` are the managed states of connectors, by owner. With `world`,
+    the plan is completed from what was read there.
     """
 
     actions: tuple[Action, ...] = ()
@@ -174,6 +180,7 @@ class SectionPlan:
     drifts: tuple[Drift, ...] = ()
     survey: tuple[ClusterSurvey, ...] = ()
     gone: frozenset[str] = frozenset()
+    states: Mapping[str, str] = field(default_factory=dict)
     world: Environment | None = field(default=None, repr=False)
 
     @property

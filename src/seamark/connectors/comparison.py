@@ -22,6 +22,7 @@ from seamark.connect.api import ConnectPort
 from seamark.connect.clusters import Clusters
 from seamark.connect.model import Connector, Worker
 from seamark.connectors.config import DesiredConnector, restore_masked
+from seamark.connectors.read import tell_run_state
 from seamark.connectors.steps import is_hidden, show_value
 from seamark.core.refs import parse_owner
 from seamark.core.secrets import MASK
@@ -45,10 +46,11 @@ def group_owners(owners: Iterable[str]) -> Mapping[str, list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorDifference:
-    """A connector that differs from its spec: it is missing, its config differs, or it isn't in the spec.
+    """A connector that differs from its spec: it is missing, its config or state differs, or it isn't in the spec.
 
     `wanted` is None if the connector is to be deleted, `present` if it does not exist. `config` is the config in the
-    spec, with references; `revealed` is the config for Connect, including secrets.
+    spec, with references; `revealed` is the config for Connect, including secrets. `is_config_equal` is set if only the
+    state differs, and `state` is the state to set, "" if it is as declared or not managed.
     """
 
     owner: str
@@ -56,6 +58,8 @@ class ConnectorDifference:
     wanted: DesiredConnector | None
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
     revealed: Mapping[str, str] = field(default_factory=dict, repr=False)
+    is_config_equal: bool = False
+    state: str = ""
 
     @property
     def cluster(self) -> str:
@@ -86,9 +90,25 @@ def find_differences(
             find_typed(world, present.cluster, held)
         config = restore_masked({key: value for key, value in wanted.config.items() if key != "name"}, held)
         revealed = reveal_config(config, world)
-        if present is None or not _is_equal(revealed, held):
-            found.append(ConnectorDifference(owner, present, wanted, config, revealed))
+        is_equal = present is not None and _is_equal(revealed, held)
+        state = _find_state_to_set(wanted, present)
+        if not is_equal or state:
+            found.append(
+                ConnectorDifference(owner, present, wanted, config, revealed, is_config_equal=is_equal, state=state)
+            )
     return tuple(found)
+
+
+def _find_state_to_set(wanted: DesiredConnector, present: Connector | None) -> str:
+    """Return the declared state of a connector that has another one; "" if it keeps its state.
+
+    Raises:
+        UnsettledError: The target state is unknown at present.
+    """
+    if not wanted.managed_state or present is None or present.status is None:
+        return ""
+    now = tell_run_state(present.status, f"connector/{present.owner}")
+    return wanted.managed_state if now != wanted.managed_state else ""
 
 
 def find_surplus(owners: Collection[str], live: Mapping[str, Connector]) -> tuple[ConnectorDifference, ...]:
@@ -134,6 +154,11 @@ def build_drift(
         if _differs(applied.get(key), now.get(key))
     )
     return Drift(subject, _CHANGED, change, fields) if fields else None
+
+
+def build_state_drift(subject: str, *, applied: str, live: str, wanted: str, change: str) -> Drift:
+    """Build the drift of a connector that was paused, stopped or resumed after the spec set its state."""
+    return Drift(subject, _CHANGED, change, (DriftField("state", applied=applied, live=live, wanted=wanted),))
 
 
 def build_gone(subject: str, *, change: str) -> Drift:

@@ -88,7 +88,7 @@ class DesiredConnector:
 
     `config` is the config for Connect, as texts, without `name`; seamark's own `secret://` references are not resolved.
     `cluster` is None if the context has only one. `state` is the initial state of a new connector: RUNNING, PAUSED,
-    STOPPED, or "" for Connect's default. It never changes the state of an existing connector.
+    STOPPED, or "" for Connect's default. With `manage_state`, an existing connector gets this state, too.
     """
 
     name: str
@@ -96,6 +96,12 @@ class DesiredConnector:
     place: FileLocation
     cluster: str | None = None
     state: str = ""
+    manage_state: bool = False
+
+    @property
+    def managed_state(self) -> str:
+        """Return the state that an existing connector must have; "" if it keeps its own."""
+        return (self.state.upper() or "RUNNING") if self.manage_state else ""
 
     @property
     def owner(self) -> str:

@@ -30,6 +30,7 @@ from seamark.connectors.comparison import (
     Readings,
     build_drift,
     build_gone,
+    build_state_drift,
     build_survey,
     find_differences,
     find_surplus,
@@ -41,6 +42,8 @@ from seamark.connectors.config import DesiredConnector, build_config, check_conf
 from seamark.connectors.consequences import CONNECTOR_SETTING, ConnectorSetting, Consequences
 from seamark.connectors.plans import build_topic_note
 from seamark.connectors.policy import build_breaches, build_refusal, find_violations, refuse_violations
+from seamark.connectors.read import find_run_state
+from seamark.connectors.run_state import SetDeclaredState
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.policy.check import SECRET_SCHEME, check_secret_reference
@@ -98,7 +101,8 @@ class ConnectorKind(SpecKind[DesiredConnector]):
         known = desired.keys() | request.ownership.own.keys()
         survey = build_survey(readings, unchanged=unchanged, known=known)
         draft = _Draft(setting, request, readings=readings, world=world)
-        return draft.build((*changes, *going), wanted=desired.keys(), survey=survey, notes=notes)
+        part = draft.build((*changes, *going), wanted=desired.keys(), survey=survey, notes=notes)
+        return replace(part, states=_find_states(desired, selected, request.ownership))
 
     def destroy(self, wanted: Sequence[DesiredConnector], request: SectionRequest) -> SectionPlan:
         """Delete every declared connector that exists."""
@@ -150,6 +154,18 @@ def check_connectors(
     if breaches := find_violations(wanted, context, reveal=False):
         raise build_refusal(breaches, context=context.name)
     return found
+
+
+def _find_states(
+    desired: Mapping[str, DesiredConnector], selected: Collection[str], ownership: OwnershipPort
+) -> dict[str, str]:
+    """Return the managed states after this plan. Connectors that the plan doesn't select keep their record."""
+    states = {
+        owner: connector.managed_state if owner in selected else ownership.states.get(owner, "")
+        for owner, connector in desired.items()
+        if connector.manage_state
+    }
+    return {owner: state for owner, state in states.items() if state}
 
 
 def build_desired(connectors: Iterable[DesiredConnector], names: Sequence[str]) -> dict[str, DesiredConnector]:
@@ -324,18 +340,24 @@ class _Draft:
     ) -> SectionPlan:
         """Return the actions that remove these differences. `wanted` is what the whole spec declares."""
         self._check_states(differences)
-        applied = self._ownership.read_applied(difference.owner for difference in differences)
-        drifts = self._find_drifts(differences, applied)
-        actions = [self._build_action(difference, applied.get(difference.owner)) for difference in differences]
+        configs = [difference for difference in differences if not difference.is_config_equal]
+        applied = self._ownership.read_applied(difference.owner for difference in configs)
+        drifts = (*self._find_drifts(configs, applied), *self._find_state_drifts(differences))
+        actions = [self._build_action(difference, applied.get(difference.owner)) for difference in configs]
         seen = [
-            action.see(self._reads, difference.present) for action, difference in zip(actions, differences, strict=True)
+            action.see(self._reads, difference.present) for action, difference in zip(actions, configs, strict=True)
         ]
-        lines = self._build_effects(differences, actions, seen)
+        states = [self._build_state_action(difference) for difference in differences if difference.state]
+        states_seen = [action.read(self._reads) for action in states]
+        lines = self._build_effects(configs, actions, seen)
         return SectionPlan(
-            tuple(actions),
-            tuple(seen),
+            (*actions, *states),
+            (*seen, *states_seen),
             notes,
-            lines=lines,
+            lines=(
+                *lines,
+                *(line for action, one in zip(states, states_seen, strict=True) for line in action.effects(one)),
+            ),
             last_notes=tuple(self._consequences.notes),
             drifts=drifts,
             survey=survey,
@@ -377,6 +399,28 @@ class _Draft:
     def _stable_seconds(self) -> float:
         in_flight = self._context.journal.in_flight_seconds
         return _STABLE_SECONDS if in_flight >= _MADE_UP_SECONDS else in_flight / 10
+
+    def _build_state_action(self, difference: ConnectorDifference) -> SetDeclaredState:
+        # A connector whose config changes as well is waited for once: after it was resumed.
+        return SetDeclaredState(
+            difference.cluster,
+            difference.name,
+            difference.state,
+            wait_seconds=self._request.wait_seconds,
+            stable_seconds=self._stable_seconds,
+        )
+
+    def _find_state_drifts(self, differences: Sequence[ConnectorDifference]) -> Iterator[Drift]:
+        """Yield the connectors whose state differs from the one that this spec set last."""
+        for difference in differences:
+            applied = self._ownership.states.get(difference.owner)
+            change = self._ownership.own.get(difference.owner)
+            status = None if difference.present is None else difference.present.status
+            live = None if status is None else find_run_state(status)
+            if difference.state and change is not None and live is not None and applied not in (None, live):
+                yield build_state_drift(
+                    difference.subject, applied=str(applied), live=live, wanted=difference.state, change=change
+                )
 
     def _build_effects(
         self,
@@ -432,6 +476,9 @@ class _Draft:
     def _check_states(self, differences: Sequence[ConnectorDifference]) -> None:
         asked: set[str] = set()
         for found in differences:
+            if found.state == "STOPPED":
+                capabilities = self._clusters.client(found.cluster).read_capabilities()
+                capabilities.require(Capability.STOP, doing=f"stop connector {found.name}")
             if found.present is not None or found.wanted is None or found.wanted.state in ("", "RUNNING"):
                 continue
             if found.cluster not in asked:

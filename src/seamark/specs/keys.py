@@ -28,7 +28,9 @@ _BASES = "Named sets of config keys. A connector selects one with base:."
 _CLUSTER = "The Connect cluster, by its name in the context. Required only if the context has several."
 _NAME = "The connector's name. ${{ env.NAME }}, ${{ context.NAME }} and, within each, ${{ each.NAME }} are substituted."
 _CONFIG_HELP = "The connector's config, as in Connect. Values are sent unchanged; null removes an inherited key."
-_STATE_HELP = "Initial state of a new connector: running, paused or stopped. An existing connector keeps its state."
+_STATE_HELP = "State of a new connector: running (default), paused or stopped. See manage_state for existing ones."
+_MANAGE_STATE_HELP = "Whether an existing connector gets the declared state too. Also a key of defaults:."
+MANAGE_STATE = "manage_state"
 _BASE = "The set of bases: that the config starts with."
 
 FOLDER_KEYS: Mapping[str, str] = {
@@ -43,6 +45,7 @@ CONNECTOR_KEYS: Mapping[str, str] = {
     "base": _BASE,
     "cluster": _CLUSTER,
     "state": _STATE_HELP,
+    MANAGE_STATE: _MANAGE_STATE_HELP,
 }
 _ROWS_KEYS: Mapping[str, str] = {
     "for": "The rows. Each is a table of values for ${{ each.NAME }}.",
@@ -194,7 +197,14 @@ def _build_connectors() -> dict[str, Any]:
 
 def _build_connector() -> dict[str, Any]:
     text = {"type": "string"}
-    return {"name": _TEXT, "config": CONFIG_SCHEMA, "base": text, "cluster": text, "state": _STATE_SCHEMA}
+    return {
+        "name": _TEXT,
+        "config": CONFIG_SCHEMA,
+        "base": text,
+        "cluster": text,
+        "state": _STATE_SCHEMA,
+        MANAGE_STATE: {"anyOf": [{"type": "boolean"}, {"type": "string", "pattern": SLOT_PATTERN}]},
+    }
 
 
 def _build_rows() -> dict[str, Any]:

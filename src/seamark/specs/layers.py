@@ -13,14 +13,20 @@ from seamark.core.files import FileLocation
 from seamark.core.secrets import is_sensitive, mask_value
 from seamark.errors import SpecError
 from seamark.specs.document import Document, build_spec_error
-from seamark.specs.keys import FOLDER_KEYS, STATES, check_keys
+from seamark.specs.keys import FOLDER_KEYS, MANAGE_STATE, STATES, check_keys
 
 if TYPE_CHECKING:
     from seamark.context import Context
 
 
 def build_connector(
-    name: str, config: dict[str, str], *, place: FileLocation, cluster: str | None, state: str
+    name: str,
+    config: dict[str, str],
+    *,
+    place: FileLocation,
+    cluster: str | None,
+    state: str,
+    manage_state: bool = False,
 ) -> DesiredConnector:
     """Build the declared connector. `name` is removed from the config, where it must not differ."""
     named = config.pop("name", name)
@@ -32,7 +38,7 @@ def build_connector(
         raise build_spec_error(
             place, f"connector {name} has no connector.class", hint="set connector.class in its config or in defaults"
         )
-    return DesiredConnector(name, config, place, cluster, state)
+    return DesiredConnector(name, config, place, cluster, state, manage_state)
 
 
 def check_name(name: str, place: FileLocation) -> str:
@@ -219,6 +225,20 @@ class _Spot:
         return self.document.error(self.scalar.start + inside, problem, hint=hint)
 
 
+def is_true(leaf: ConfigLeaf | None, filler: Filler) -> bool:
+    """Return the value of a setting that is true or false; false if it is not set.
+
+    Raises:
+        SpecError: It has another value.
+    """
+    if leaf is None or leaf.scalar.is_null:
+        return False
+    text = filler.fill(leaf.scalar, leaf.document).lower()
+    if text not in ("true", "false"):
+        raise leaf.document.error(leaf.scalar, "it must be true or false")
+    return text == "true"
+
+
 _FILE_REFERENCE = "secret://file/"
 
 
@@ -239,17 +259,22 @@ class Shared:
     defaults: Layer = field(default_factory=dict)
     bases: Mapping[str, Layer] = field(default_factory=dict)
     cluster: ConfigLeaf | None = None
+    manage_state: ConfigLeaf | None = None
 
     def extend(self, root: MappingNode, document: Document) -> Shared:
         """Return this, overridden by `defaults`, `bases` and `cluster` of a nearer file."""
         defaults, bases, cluster = self.defaults, dict(self.bases), self.cluster
+        manage_state = self.manage_state
         if "defaults" in root.entries:
-            defaults = {**defaults, **build_layer(root.entries["defaults"][1], document, what="defaults")}
+            own = build_layer(root.entries["defaults"][1], document, what="defaults")
+            # The one default that isn't a config key.
+            manage_state = own.pop(MANAGE_STATE, manage_state)
+            defaults = {**defaults, **own}
         for name, (_, node) in _read_tables(root, document).items():
             bases[name] = {**bases.get(name, {}), **build_layer(node, document, what=f"bases.{name}")}
         if "cluster" in root.entries:
             cluster = ConfigLeaf(require_text(root.entries["cluster"][1], document, what="cluster"), document)
-        return Shared(defaults, bases, cluster)
+        return Shared(defaults, bases, cluster, manage_state)
 
 
 def read_folder(root: Node | None, document: Document, *, above: Shared) -> tuple[Shared, ScalarNode | None]:

@@ -7,6 +7,7 @@ A plan from a spec has the field `spec`:
     owned   CLUSTER/NAME of what the spec had created by then, each with the change that last created or changed it;
             and NOUN/NAME of what it had created of other kinds, such as pipeline/NAME
     back    in an undo: the owners of the connectors before the change that is undone
+    states  the state of each connector whose state the spec manages, by CLUSTER/NAME
     clusters  the identity of each Connect cluster in `owned`: other contexts may use the name for another one
 
 The newest change of a spec therefore has nearly all the information. The changes between its base and itself are read,
@@ -26,7 +27,7 @@ from seamark.changes.journal import Entry, Head, JournalPort
 from seamark.changes.plan import Plan
 from seamark.changes.spec_kind import SpecClaim, is_connector_owner
 from seamark.changes.step import STEPS, Intent
-from seamark.core.refs import parse_owner
+from seamark.core.refs import parse_owner, parse_subject
 from seamark.errors import FormatVersionError, SeamarkError
 
 # A spec in daily use is among the newest changes. If it is not, the whole journal is read. A change of a large fleet
@@ -72,6 +73,7 @@ class SpecOwnership:
     trouble: str = ""
     base: str = ""
     own: dict[str, str] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=dict)
     _heads: tuple[Head, ...] = ()
     _read: dict[str, _Change] = field(default_factory=dict, repr=False)
     _others: dict[str, SpecClaim] | None = None
@@ -107,14 +109,15 @@ class SpecOwnership:
             self.trouble = error.message
         return images
 
-    def build_field(self, owned: Mapping[str, str]) -> dict[str, Any]:
-        """Build the field `spec` of a plan that is created now."""
+    def build_field(self, owned: Mapping[str, str], *, states: Mapping[str, str]) -> dict[str, Any]:
+        """Build the field `spec` of a plan that is created now. `states` are the managed states after it."""
         clusters = {parse_owner(owner).cluster for owner in owned if is_connector_owner(owner)} - {""}
         found = {name: self._identify(name) or self._known.get(name) for name in sorted(clusters)}
         return {
             "id": self.spec,
             "base": self.base,
             "owned": dict(sorted(owned.items())),
+            **({"states": dict(sorted(states.items()))} if states else {}),
             "clusters": {name: encode_fields(one) for name, one in found.items() if one is not None},
         }
 
@@ -165,7 +168,18 @@ class SpecOwnership:
                 return False
         self.own = self._fold(mine)
         self.base = mine[0].change if mine else ""
+        self.states = self._read_states(self.base)
         return True
+
+    def _read_states(self, change: str) -> dict[str, str]:
+        """Return the managed states that a change recorded."""
+        if not change:
+            return {}
+        plan = self._read_change(change).past.plan
+        states, clusters = plan.spec.get("states", {}), _read_clusters(plan)
+        if not isinstance(states, Mapping):
+            return {}
+        return {self._localize(str(owner), clusters): str(state) for owner, state in states.items()}
 
     def _fold(self, heads: Sequence[Head]) -> dict[str, str]:
         """Return what a spec owns, from its changes, newest first."""
@@ -244,8 +258,15 @@ def _fold_acts(owned: Mapping[str, str], change: _Change) -> dict[str, str]:
 
 def build_undo_field(entries: Sequence[Entry], claims: SpecOwnership, owners: Iterable[str]) -> dict[str, Any]:
     """Build the field `spec` of an undo plan: what the change touched gets its previous owner again."""
-    before = read_owned(read_plan(entries))
-    return {**claims.build_field(claims.own), "back": {owner: before.get(owner) for owner in sorted(owners)}}
+    plan = read_plan(entries)
+    before = read_owned(plan)
+    # What the change did to these connectors is undone, so their state is no longer the one that the spec gave them.
+    undone = {parse_subject(step.subject).owner for step in plan.steps}
+    states = {owner: state for owner, state in claims.states.items() if owner not in undone}
+    return {
+        **claims.build_field(claims.own, states=states),
+        "back": {owner: before.get(owner) for owner in sorted(owners)},
+    }
 
 
 def refresh_spec(plan: Plan, journal: Callable[[], JournalPort], names: ClusterNames | None = None) -> Plan:
@@ -254,7 +275,10 @@ def refresh_spec(plan: Plan, journal: Callable[[], JournalPort], names: ClusterN
         return plan
     claims = read_claims(str(plan.spec.get("id", "")), journal, names)
     if not plan.undoes:
-        return replace(plan, spec=claims.build_field(claims.own))
+        states = plan.spec.get("states", {})
+        return replace(
+            plan, spec=claims.build_field(claims.own, states=states if isinstance(states, Mapping) else claims.states)
+        )
     return replace(plan, spec=build_undo_field(journal().read(plan.undoes), claims, find_owners(plan)))
 
 

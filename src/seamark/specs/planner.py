@@ -122,7 +122,10 @@ class SpecPlans:
         planned = self._planner.plan(
             title,
             [action for part in ordered for action in part.actions],
-            spec=claims.build_field({owner: change for owner, change in claims.own.items() if owner not in gone}),
+            spec=claims.build_field(
+                {owner: change for owner, change in claims.own.items() if owner not in gone},
+                states={owner: state for part in ordered for owner, state in part.states.items()},
+            ),
             reads=reads,
             known=dict(enumerate(seen for part in ordered for seen in part.seen)),
         )

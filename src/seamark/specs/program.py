@@ -33,6 +33,7 @@ from seamark.specs.layers import (
     check_state,
     escape_marks,
     fill_layers,
+    is_true,
 )
 from seamark.specs.model import Contents, Definition, Maker
 from seamark.specs.sandbox import isolate, run_program
@@ -350,6 +351,7 @@ def _build(
         place=place,
         cluster=cluster,
         state=check_state(given["state"] or "", place),
+        manage_state=is_true(shared.manage_state, filler),
     )
     return Definition(connector, Maker.PY, document)
 

@@ -15,6 +15,7 @@ from seamark.specs.document import Document
 from seamark.specs.keys import (
     CONNECTOR_KEYS,
     EACH_KEYS,
+    MANAGE_STATE,
     build_file_keys,
     build_template_keys,
     check_keys,
@@ -22,6 +23,7 @@ from seamark.specs.keys import (
     list_templates,
 )
 from seamark.specs.layers import (
+    ConfigLeaf,
     Filler,
     Layer,
     NamedRows,
@@ -31,6 +33,7 @@ from seamark.specs.layers import (
     check_name,
     check_state,
     fill_layers,
+    is_true,
     require_table,
     require_text,
 )
@@ -250,8 +253,15 @@ class _Reader:
             place=document.place(at),
             cluster=self._find_cluster(entry, filler),
             state=check_state(state_text, document.place(state[1] if state else at)),
+            manage_state=is_true(self._find_manage_state(entry), filler),
         )
         return Definition(connector, maker, document, entry, own, inherited)
+
+    def _find_manage_state(self, entry: MappingNode) -> ConfigLeaf | None:
+        if MANAGE_STATE not in entry.entries:
+            return self.shared.manage_state
+        node = require_text(entry.entries[MANAGE_STATE][1], self.document, what=MANAGE_STATE)
+        return ConfigLeaf(node, self.document)
 
     def _find_base(self, entry: MappingNode, filler: Filler) -> Layer | None:
         if "base" not in entry.entries:

@@ -86,6 +86,7 @@ RECORDED = {
     "rename-connector": ("connectors-rename-with-offsets", "connectors-rename"),
     "repair-offsets": ("offsets-mend", "offsets-mend-chosen"),
     "restart-failed": ("connectors-restart",),
+    "set-declared-state": ("apply-state",),
     "set-logger": ("loggers-set", "loggers-set-one-worker"),
     "set-run-state": ("connectors-pause",),
     "skip-record": ("offsets-skip",),

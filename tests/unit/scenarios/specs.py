@@ -100,6 +100,17 @@ def apply_drift(env):
 
 
 @scenario()
+def apply_state(env):
+    """Resume a connector that was paused by hand, as its file says."""
+    config = "\n".join(f"      {key}: {value!r}" for key, value in SOURCE_CONFIG.items())
+    env.write("config/a.yaml", f"connectors:\n  - name: a\n    manage_state: true\n    config:\n{config}\n")
+    env.execute(["apply", "-f", "config", "--yes"])
+    env.note("another program pauses the connector")
+    env.game.states["a"] = "PAUSED"
+    plan_and_apply(env)
+
+
+@scenario()
 def apply_topics(env):
     """Create topics and then connectors, and undo it in reverse order."""
     env.write(

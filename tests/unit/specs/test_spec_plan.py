@@ -30,9 +30,10 @@ from tests.unit.offsets.scans import FakeScan
 PASSWORD = "hunter2-canary"
 
 
-def want(name, config=None, *, cluster=None, state="", **changes):
+def want(name, config=None, *, cluster=None, state="", manage_state=False, **changes):
     config = {**(SOURCE_CONFIG if config is None else config), **changes}
-    return DesiredConnector(name, config, FileLocation("config/log.yaml", 3), cluster=cluster, state=state)
+    place = FileLocation("config/log.yaml", 3)
+    return DesiredConnector(name, config, place, cluster=cluster, state=state, manage_state=manage_state)
 
 
 def spec(*connectors, name="logs", topics=()):
@@ -627,3 +628,94 @@ def test_an_empty_plan_says_so(fleet, game):
         'Context dev · Connect "game" 4.3.1, 1 worker · 1 connector read, 1 unchanged',
         "No changes. Everything is as it should be.",
     ]
+
+
+# --- declared state
+
+
+def managed(name, state="", **changes):
+    return want(name, state=state, manage_state=True, **changes)
+
+
+def test_a_state_that_is_not_managed_counts_at_creation_only(fleet, game):
+    apply(fleet, want("a", state="PAUSED"))
+    game.states["a"] = "RUNNING"
+    assert fleet.plan(spec(want("a", state="PAUSED"))).is_empty
+
+
+def test_a_connector_paused_by_hand_is_drift_and_apply_resumes_it(fleet, game):
+    apply(fleet, managed("a"), managed("b", "STOPPED"), want("c"))
+    game.states.update(a="PAUSED", c="PAUSED")
+    planned = fleet.plan(spec(managed("a"), managed("b", "STOPPED"), want("c")))
+    (drift,) = planned.drifts
+    (field,) = drift.fields
+    assert (drift.subject, drift.words) == ("connector/game/a", "changed outside this spec")
+    assert (field.key, field.applied, field.live, field.wanted) == ("state", "RUNNING", "PAUSED", "RUNNING")
+    (effect,) = planned.effects
+    assert [(one.before, one.after) for one in effect.fields] == [("PAUSED", "RUNNING")]
+    result = fleet.apply(planned)
+    assert result.is_done
+    assert game.states == {"a": "RUNNING", "b": "STOPPED", "c": "PAUSED"}
+    assert fleet.plan(spec(managed("a"), managed("b", "STOPPED"), want("c"))).is_empty
+    assert fleet.apply(fleet.undo(result.change)).is_done
+    assert game.states["a"] == "PAUSED"
+
+
+def test_another_state_in_the_files_is_a_change_and_no_drift(fleet, game):
+    apply(fleet, managed("a"))
+    planned = fleet.plan(spec(managed("a", "STOPPED")))
+    assert (planned.drifts, signs(planned)) == ((), {"a": "~"})
+    result = fleet.apply(planned)
+    assert game.states["a"] == "STOPPED"
+    assert fleet.apply(fleet.undo(result.change)).is_done
+    assert game.states["a"] == "RUNNING"
+    # The undo is no change from outside: the plan sets the state again, without drift.
+    again = fleet.plan(spec(managed("a", "STOPPED")))
+    assert (again.drifts, signs(again)) == ((), {"a": "~"})
+
+
+def test_managing_the_state_of_a_connector_begins_without_drift(fleet, game):
+    apply(fleet, want("a"))
+    game.states["a"] = "PAUSED"
+    planned = fleet.plan(spec(managed("a")))
+    assert (planned.drifts, signs(planned)) == ((), {"a": "~"})
+
+
+def test_the_config_is_changed_before_a_paused_connector_is_resumed(fleet, game):
+    apply(fleet, managed("a"))
+    game.states["a"] = "PAUSED"
+    planned = fleet.plan(spec(managed("a", topic="other")))
+    assert [step.kind for step in planned.plan.steps] == [
+        "put-config",
+        "set-run-state",
+        "await-running",
+        "set-run-state",
+    ]
+    result = fleet.apply(planned)
+    assert result.is_done
+    assert (game.states["a"], game.configs["a"]["topic"]) == ("RUNNING", "other")
+    assert fleet.apply(fleet.undo(result.change)).is_done
+    assert (game.states["a"], game.configs["a"]["topic"]) == ("PAUSED", SOURCE_CONFIG["topic"])
+
+
+def test_a_connector_that_does_not_run_when_it_is_resumed_is_paused_again(fleet, game, monkeypatch):
+    apply(fleet, managed("a"))
+    game.states["a"] = "PAUSED"
+    planned = fleet.plan(spec(managed("a")))
+
+    def fail(*_):
+        raise RefusedError("it does not run")
+
+    monkeypatch.setattr("seamark.connectors.run_state.AwaitRunning.perform", fail)
+    result = fleet.apply(planned)
+    assert not result.is_done
+    assert game.states["a"] == "PAUSED"
+
+
+def test_a_plan_by_names_keeps_the_record_of_the_other_states(fleet, game):
+    apply(fleet, managed("a"), managed("b"))
+    game.states["a"] = "PAUSED"
+    declared = spec(managed("a"), managed("b"))
+    assert fleet.apply(fleet.plan(declared, names=["a"])).is_done
+    game.states["b"] = "PAUSED"
+    assert [one.subject for one in fleet.plan(declared).drifts] == ["connector/game/b"]

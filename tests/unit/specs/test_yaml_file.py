@@ -264,3 +264,30 @@ def test_rows_are_named_for_their_file_only(folder):
     folder.write("a.yaml", ROWS)
     folder.write("b.yaml", 'connectors: [{name: e, config: {connector.class: B, topics: "${{ each(n).t }}"}}]')
     assert folder.fail().cause.startswith("b.yaml:1:62: no rows of this file are named n; named rows: none")
+
+
+STATES = """\
+defaults: {manage_state: true, connector.class: A}
+connectors:
+  - {name: a, config: {k: v}}
+  - {name: b, manage_state: false, config: {k: v}}
+  - {name: c, state: paused, manage_state: "${{ env.M }}", config: {k: v}}
+"""
+
+
+def test_states_are_managed_by_default_or_one_by_one(folder):
+    folder.environ["M"] = "False"
+    folder.write("a.yaml", STATES)
+    found = folder.connectors()
+    assert {name: one.manage_state for name, one in found.items()} == {"a": True, "b": False, "c": False}
+    assert "manage_state" not in found["a"].config
+    folder.environ["M"] = "true"
+    assert folder.connectors()["c"].managed_state == "PAUSED"
+    folder.environ["M"] = "yes"
+    assert folder.fail().cause == "a.yaml:5:44: it must be true or false"
+
+
+def test_a_folder_may_manage_the_states_of_its_files(folder):
+    folder.write("_defaults.yaml", "defaults: {manage_state: true}")
+    folder.write("a.yaml", STATES.replace("manage_state: true, ", "").replace('"${{ env.M }}"', "false"))
+    assert [one.manage_state for one in folder.load().connectors] == [True, False, False]
