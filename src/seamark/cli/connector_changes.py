@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,20 +27,28 @@ if TYPE_CHECKING:
 # Connect accepts a request of some megabytes; a config has some kilobytes.
 _LARGEST_BYTES = 4 * 1024 * 1024
 _FILE_REFERENCE = "secret://file/"
+_SPEC_SUFFIXES = frozenset({".yaml", ".yml", ".properties"})
+_MOST_NAMED = 10
 _HOW = 'write {"name": "…", "config": {…}}, or the config alone and --name'
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFile:
-    """A connector in a file. `name` and `state` are empty if the file does not have them."""
+    """A connector in a file. `name`, `state` and `cluster` are empty if the file does not have them."""
 
     name: str
     config: Mapping[str, Any] = field(repr=False)
     state: str = ""
+    cluster: str = ""
 
 
-def read_connector_file(session: Session, place: str) -> ConnectorFile:
-    """Read a file, or standard input for `-`."""
+def read_connector_file(session: Session, place: str, *, wanted: str = "") -> ConnectorFile:
+    """Read a connector from JSON, YAML or properties, or JSON from standard input for `-`.
+
+    A YAML file is a spec file: `wanted` selects one of its connectors, and defaults of its folder apply.
+    """
+    if Path(place).suffix.lower() in _SPEC_SUFFIXES:
+        return _read_spec_file(session, place, name=wanted)
     text = session.stdin.read(_LARGEST_BYTES + 1) if place == "-" else _read_text(Path(place))
     if len(text) > _LARGEST_BYTES:
         raise UsageError(f"{place} is too large for a connector's config")
@@ -56,6 +65,22 @@ def read_connector_file(session: Session, place: str) -> ConnectorFile:
     if not isinstance(name, str) or not isinstance(state, str):
         raise UsageError(f"name and initial_state in {place} must be strings", hint=_HOW)
     return ConnectorFile(name, _settle(body["config"], folder), state)
+
+
+def _read_spec_file(session: Session, place: str, *, name: str) -> ConnectorFile:
+    from seamark.specs import load_spec  # noqa: PLC0415
+
+    spec = load_spec([Path(place).expanduser()], environ=os.environ, context=session.read_context)
+    found = [one for one in spec.connectors if name in ("", one.name)]
+    if len(found) != 1:
+        names = ", ".join(one.owner for one in spec.connectors[:_MOST_NAMED]) or "none"
+        raise UsageError(
+            f"{place} has {len(found)} connectors{f' named {name}' if name else ''}; expected one",
+            cause=f"its connectors: {names}",
+            hint=f"use a name of the file, or apply the whole file: seamark apply -f {place}",
+        )
+    (only,) = found
+    return ConnectorFile(only.name, only.config, only.state, only.cluster or "")
 
 
 def _settle(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -124,9 +149,14 @@ _STATES = ("running", "paused", "stopped")
     ],
 )
 @option(
-    "-f", "--file", "file", required=True, metavar="FILE", help="The connector in Connect's JSON; - is standard input."
+    "-f",
+    "--file",
+    "file",
+    required=True,
+    metavar="FILE",
+    help="The connector in JSON, YAML or properties; - is JSON from standard input.",
 )
-@option("--name", metavar="NAME", help="Its name, if the file has the config only.")
+@option("--name", metavar="NAME", help="Its name, if the file has the config only or several connectors.")
 @option(
     "--cluster",
     metavar="NAME",
@@ -166,11 +196,12 @@ def create(
     --offsets-file the connector starts after its offsets are written and verified. With --fresh the offsets that exist
     for its name are deleted in the same change, before it starts; an undo restores them.
     """
-    found = read_connector_file(session, file)
+    found = read_connector_file(session, file, wanted=name or "")
     own = found.name or str(found.config.get("name", ""))
     chosen = _agree(own, name, what="name")
     if not chosen:
         raise UsageError(f"{file} has no connector name", hint="pass --name NAME")
+    cluster = _agree(found.cluster, cluster, what="cluster") or None
     begins = _agree(found.state.upper(), initial_state.upper() if initial_state else None, what="state") or "RUNNING"
     with session.fleet() as fleet:
         planned = fleet.connectors.create(
@@ -187,7 +218,7 @@ def create(
     ],
 )
 @click.argument("name", shell_complete=complete_connectors)
-@option("-f", "--file", "file", metavar="FILE", help="The whole config in Connect's JSON; - is standard input.")
+@option("-f", "--file", "file", metavar="FILE", help="The whole config in JSON, YAML or properties; - is JSON.")
 @option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a key; repeatable.")
 @option("--unset", multiple=True, metavar="KEY", help="Remove a key; repeatable.")
 @change_options
@@ -206,9 +237,9 @@ def update(
     if bool(file) == bool(settings or unset):
         raise UsageError("nothing to change", hint="pass a file with -f, or --set KEY=VALUE and --unset KEY")
     changes = {} if file else build_changes(settings, unset)
-    found = read_connector_file(session, file) if file else None
     with session.fleet() as fleet:
         connector = fleet.connectors.get(name)
+        found = read_connector_file(session, file, wanted=connector.name) if file else None
         if found is None:
             confirm_and_apply(session, fleet, fleet.connectors.set(connector, changes), how)
             return

@@ -19,7 +19,6 @@ from seamark.core.refs import qualify_connector
 from seamark.errors import NotFoundError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
-    from seamark.context import Context
     from seamark.core.readings import Reading
     from seamark.fleet import Fleet
 
@@ -89,12 +88,8 @@ def read_spec_names(session: Session, paths: Sequence[str], *, allow_python: boo
         return ()
     from seamark.specs import load_spec  # noqa: PLC0415
 
-    def open_context() -> Context:
-        with session.open_fleet(session.context) as fleet:
-            return fleet.context
-
     files = [Path(path).expanduser() for path in paths]
-    spec = load_spec(files, environ=os.environ, allow_python=allow_python, context=open_context)
+    spec = load_spec(files, environ=os.environ, allow_python=allow_python, context=session.read_context)
     return tuple(connector.owner for connector in spec.connectors)
 
 

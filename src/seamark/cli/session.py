@@ -17,6 +17,7 @@ from seamark.report.data import OutputFormat
 
 if TYPE_CHECKING:
     from seamark.cli.answer import Answer
+    from seamark.context import Context
     from seamark.fleet import Fleet
     from seamark.report.terminal import TerminalReporter
 
@@ -76,6 +77,11 @@ class Session:
             start_logging(self.err, verbose=self.verbose)
         with self.open_fleet(self.context) as fleet, report_slow_calls(self, fleet.waits):
             yield fleet
+
+    def read_context(self) -> Context:
+        """Return the chosen context, for spec files whose placeholders need its values."""
+        with self.open_fleet(self.context) as fleet:
+            return fleet.context
 
     def show(self, answer: Answer) -> None:
         """Write an answer, then all errors, and store the exit code."""

@@ -203,6 +203,45 @@ def test_create_takes_a_bare_config_with_a_name(desk):
     assert desk.game.states["new"] == "PAUSED"
 
 
+TWO = """\
+connectors:
+  - {name: new, state: paused, config: &c {connector.class: FileStreamSource, topic: "${{ context.topic }}"}}
+  - {name: a, config: {<<: *c, tasks.max: 2}}
+"""
+
+
+def test_create_and_update_take_yaml_and_properties(desk):
+    desk.changes = {"spec_values": {"topic": "t-dev"}}
+    yaml = desk.write(TWO, "two.yaml")
+    ended = desk.run("connectors", "create", "-f", yaml, "--name", "new", "-y")
+    assert ended.code == 0, ended.err
+    assert (desk.game.configs["new"]["topic"], desk.game.states["new"]) == ("t-dev", "PAUSED")
+    assert desk.run("connectors", "update", "a", "-f", yaml, "-y").code == 0
+    assert desk.game.configs["a"] == {
+        "name": "a", "connector.class": "FileStreamSource", "topic": "t-dev", "tasks.max": "2"
+    }  # fmt: skip
+    file = desk.write("name=old\nconnector.class=FileStreamSource\ntopic=t\n", "old.properties")
+    assert desk.run("connectors", "create", "-f", file, "-y").code == 0
+    assert desk.game.configs["old"]["topic"] == "t"
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["create"], "two.yaml has 2 connectors; expected one"),
+        (["create", "--name", "c"], "two.yaml has 0 connectors named c; expected one"),
+        (["update", "b"], "two.yaml has 0 connectors named b; expected one"),
+    ],
+)
+def test_a_file_must_have_the_connector_once(desk, argv, said):
+    desk.changes = {"spec_values": {"topic": "t-dev"}}
+    ended = desk.run("connectors", *argv, "-f", desk.write(TWO, "two.yaml"), "-y")
+    assert ended.code == 64
+    assert said in ended.err
+    assert "seamark apply -f" in ended.err
+    assert desk.game.writes == 0
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
