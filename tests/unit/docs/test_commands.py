@@ -122,6 +122,17 @@ def test_commands_in_the_text_exist_with_their_options(page):
             assert options - find_option_names(words) == set(), span
 
 
+COMING = "docs/how-to/coming-from.md"
+
+
+@pytest.mark.parametrize("span", [span for span in read_spans(PAGES[COMING]) if span.startswith("seamark ")])
+def test_commands_for_users_of_other_tools_can_be_parsed(span):
+    try:
+        check_command(split_words(span)[1:])
+    except click.UsageError as error:
+        pytest.fail(f"{span}: {error.message}")
+
+
 def test_enough_command_lines_are_found():
     lines = [line for text in PAGES.values() for line in read_command_lines(text)]
     assert sum(line.startswith("seamark ") for line in lines) > 200

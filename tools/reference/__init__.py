@@ -1,0 +1,26 @@
+"""The generated parts of the reference: Markdown, built from the code when the site is built.
+
+A page has a part by the directive `reference` and its name, such as `commands offsets` or `errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tools.reference.commands import build_commands, build_overview
+from tools.reference.tables import build_errors, build_metrics, build_python, build_spec_keys
+
+PARTS: Mapping[str, Callable[..., str]] = {
+    "commands": build_commands,
+    "overview": build_overview,
+    "errors": build_errors,
+    "metrics": build_metrics,
+    "spec-keys": build_spec_keys,
+    "python": build_python,
+}
+
+
+def build_reference(name: str) -> str:
+    """Return the Markdown of one part. `name` is the part, with an argument for some of them."""
+    part, *arguments = name.split()
+    return PARTS[part](*arguments)
