@@ -291,7 +291,7 @@ def test_change_takes_a_whole_file(desk):
     assert desk.game.configs["a"]["file"] == "/other"
     ended = desk.run("connectors", "update", "b", "-f", file, "-y")
     assert ended.code == 64
-    assert "name is a in the file and b in the command" in ended.err
+    assert "the config names connector a, not b" in ended.err
 
 
 @pytest.mark.parametrize(
