@@ -11,11 +11,11 @@ import click
 from seamark.cli.answer import Answer, choose_exit_code
 from seamark.cli.complete import complete_clusters, complete_connectors
 from seamark.cli.confirm import ChangeOptions, change_command, change_options, confirm_and_apply, report_unchanged
-from seamark.cli.options import Number, global_options, option, pass_session
+from seamark.cli.options import Number, global_options, option, pass_session, show_command
 from seamark.cli.session import Session
-from seamark.cli.spec_options import RunOptions, SpecOptions, plan_spec, run_options, spec_options
+from seamark.cli.spec_options import RunOptions, SpecOptions, file_options, plan_spec, run_options, spec_options
 from seamark.cli.tree import command
-from seamark.errors import ContextNotFoundError, PartialError, UsageError
+from seamark.errors import ContextNotFoundError, PartialError, SeamarkError, UsageError
 from seamark.specs.views import build_pull_view
 
 if TYPE_CHECKING:
@@ -169,6 +169,52 @@ def _show_desired(session: Session, what: SpecOptions) -> None:
         load_spec([Path(file).expanduser() for file in what.file], environ=os.environ, allow_python=what.allow_python)
         raise
     session.show(Answer(build_desired_view(found)))
+
+
+@command(
+    "validate", examples=["seamark connectors validate -f config", "seamark connectors validate -f config 'log-*'"]
+)
+@click.argument("names", nargs=-1, metavar="[NAME|GLOB]...", shell_complete=complete_connectors)
+@file_options()
+@show_command
+def validate(fleet: Fleet, *, names: tuple[str, ...], file: tuple[Path, ...], allow_python: bool) -> Answer:
+    """Validate connectors of spec files.
+
+    Their plugins check the configs. Nothing is compared with what runs, and nothing is changed. A config that violates
+    the policy of the context isn't sent to Connect; plugins get a placeholder for each secret:// reference. Ends with
+    exit code 1 if a connector is invalid.
+    """
+    from seamark.specs.views import build_validation_view  # noqa: PLC0415
+
+    found = fleet.validate(file, names=names, allow_python=allow_python)
+    errors = tuple({str(one.error): one.error for one in found if one.error is not None}.values())
+    code = choose_exit_code(errors, all_failed=all(one.error is not None for one in found))
+    if any(one.problems for one in found):
+        code = SeamarkError.exit_code
+    return Answer(build_validation_view(found), errors, code)
+
+
+@command("schema", examples=["seamark schema > seamark-spec.json", "seamark schema --plugins > seamark-spec.json"])
+@option("--plugins", is_flag=True, help="Add the keys of installed connector plugins.")
+@option("--cluster", metavar="NAME", shell_complete=complete_clusters, help="Only plugins of this Connect cluster.")
+@global_options
+@pass_session
+def schema(session: Session, *, plugins: bool, cluster: str | None) -> None:
+    """Print the JSON Schema of spec files.
+
+    Editors complete and check YAML files with it. With --plugins, they also know the keys of each connector.class,
+    with documentation and defaults; Connect reports them since version 3.2.
+    """
+    if cluster is not None and not plugins:
+        raise UsageError("--cluster selects plugins", hint="pass --plugins, too")
+    from seamark.specs.keys import render_schema  # noqa: PLC0415
+
+    if not plugins:
+        session.out.write(render_schema())
+        return
+    with session.fleet() as fleet:
+        found = fleet.connectors.plugin_definitions(cluster=cluster)
+    session.out.write(render_schema(found))
 
 
 _FOLDER = "config"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from seamark.cli.answer import Answer, build_answer, choose_exit_code
+from seamark.cli.apply import validate
 from seamark.cli.complete import (
     complete_clusters,
     complete_connectors,
@@ -286,7 +287,7 @@ def show_connector(fleet: Fleet, name: str) -> Answer:
     return Answer(build_connector_view(fleet.connectors.get(name)))
 
 
-for found in (create, update, delete, pause, resume, stop, restart, heal, rename):
+for found in (create, update, delete, pause, resume, stop, restart, heal, rename, validate):
     connectors.add_command(found)
 
 

@@ -9,10 +9,13 @@ import click
 
 from seamark.cli.answer import Answer, build_answer
 from seamark.cli.complete import complete_clusters, complete_plugins
-from seamark.cli.options import option, show_command
+from seamark.cli.options import global_options, option, pass_session, show_command
+from seamark.cli.session import Session
 from seamark.cli.tree import group
 from seamark.connect.plugins import CONNECTOR_TYPES, OTHER_TYPES, FleetPlugin
-from seamark.connectors.worker_views import build_plugins_view
+from seamark.connectors.plugins import format_skeleton
+from seamark.connectors.worker_views import build_plugin_view, build_plugins_view
+from seamark.errors import UsageError
 
 if TYPE_CHECKING:
     from seamark.fleet import Fleet
@@ -61,6 +64,32 @@ def list_plugins(
         if (not names or fits(plugin, names)) and (not mismatched or not plugin.is_everywhere)
     )
     return build_answer(build_plugins_view(chosen, reading), reading.failures, asked=asked)
+
+
+@plugins.command(
+    "show", examples=["seamark plugins show JdbcSource", "seamark plugins show JdbcSource --skeleton > logs.yaml"]
+)
+@click.argument("name", metavar="CLASS", shell_complete=complete_plugins)
+@option("--skeleton", is_flag=True, help="Print a spec file with all keys instead.")
+@option("--cluster", metavar="NAME", help="The plugin of this Connect cluster.", shell_complete=complete_clusters)
+@global_options
+@pass_session
+def show_plugin(session: Session, *, name: str, skeleton: bool, cluster: str | None) -> None:
+    """Show the config keys of a plugin.
+
+    CLASS is a class name, its last part, or Connect's alias of it. The keys are those that the plugin defines, with
+    Connect's own for every connector; Connect reports them since version 3.2. A skeleton has a placeholder for each
+    required key, and all other keys as comments with their defaults.
+    """
+    if skeleton and not session.output.is_text:
+        raise UsageError("--skeleton prints a spec file", hint="omit --output")
+    with session.fleet() as fleet:
+        found = fleet.connectors.plugin(name, cluster=cluster)
+        with_cluster = len(fleet.context.connect) > 1
+    if skeleton:
+        session.out.write(format_skeleton(found, with_cluster=with_cluster))
+    else:
+        session.show(Answer(build_plugin_view(found)))
 
 
 def fits(plugin: FleetPlugin, names: tuple[str, ...]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from seamark.connect.loggers import LoggerLevel
-from seamark.connect.model import Connector, ConnectorStatus, Plugin, Wait, Worker
+from seamark.connect.model import ConfigKey, Connector, ConnectorStatus, Plugin, Wait, Worker
 from seamark.core.offsets import Offset
 from seamark.core.refs import Port, Ports
 from seamark.errors import NotFoundError
@@ -54,6 +54,9 @@ class ConnectPort(ConnectStepPort, Protocol):
 
     def read_password_keys(self, plugin: str) -> frozenset[str]:
         """Return the keys that a plugin types as PASSWORD, from 3.2 on."""
+
+    def read_config_keys(self, plugin: str) -> tuple[ConfigKey, ...]:
+        """Return the config keys that a plugin defines, from 3.2 on."""
 
     def read_offsets(self, name: str, url: str | None = None) -> tuple[Offset, ...]:
         """The offsets of one connector, as any worker tells them, or the one at that url."""

@@ -18,6 +18,7 @@ from seamark.connect.answers import HttpResponse, RequestFailure
 from seamark.connect.caller import Caller, FailoverUrls, Timing
 from seamark.connect.capability import Capabilities, Capability, build_capabilities
 from seamark.connect.model import (
+    ConfigKey,
     Connector,
     ConnectorStatus,
     LoggerLevel,
@@ -264,6 +265,15 @@ class ConnectClient:
             NotFoundError: the worker doesn't have the plugin.
         """
         return self._ask(requests.plugin_config(plugin), wire.build_password_keys, needs=Capability.PLUGIN_CONFIG)
+
+    def read_config_keys(self, plugin: str) -> tuple[ConfigKey, ...]:
+        """Return the config keys that a plugin defines. The plugin isn't started, and no config is sent to it.
+
+        Raises:
+            UnsupportedError: a worker is older than 3.2 (KIP-769).
+            NotFoundError: the worker doesn't have the plugin.
+        """
+        return self._ask(requests.plugin_config(plugin), wire.build_config_keys, needs=Capability.PLUGIN_CONFIG)
 
     def read_health(self, url: str | None = None) -> WorkerHealth:
         """What a worker says of itself, from 3.9 on."""

@@ -136,6 +136,24 @@ def clean_trace(trace: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """A config key that a plugin defines (KIP-769). `default` is None where the plugin defines none."""
+
+    name: str
+    type: str
+    is_required: bool = False
+    default: str | None = None
+    importance: str = ""
+    documentation: str = ""
+    group: str = ""
+
+    @property
+    def is_password(self) -> bool:
+        """Whether values of the key are secrets."""
+        return self.type == "PASSWORD"
+
+
+@dataclass(frozen=True, slots=True)
 class Validation:
     """What a plugin says of a config. `errors` holds the keys that have any, `secret` those of the type PASSWORD."""
 

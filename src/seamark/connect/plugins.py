@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from seamark.connect.model import Plugin
+from seamark.connect.model import ConfigKey, Plugin
 from seamark.core.refs import ConnectorType
 
 
@@ -26,12 +26,55 @@ class FleetPlugin:
     others: tuple[tuple[str, str], ...] = ()
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names that select it: its class, the last part, the alias, and the class around a nested class."""
+        simple = self.class_name.rpartition(".")[2]
+        return *_list_aliases(self.class_name, self.type), simple.partition("$")[0]
+
+    @property
     def is_everywhere(self) -> bool:
         """Whether every worker that answered has it in this version."""
         return not self.missing and not self.others
 
 
+@dataclass(frozen=True, slots=True)
+class PluginDefinition:
+    """A plugin with its config keys. A class that converts values and headers has two types."""
+
+    cluster: str
+    class_name: str
+    types: tuple[str, ...]
+    version: str
+    keys: tuple[ConfigKey, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that Connect takes for it."""
+        return tuple(dict.fromkeys(name for kind in self.types for name in _list_aliases(self.class_name, kind)))
+
+    @property
+    def is_connector(self) -> bool:
+        """Whether connectors can have it as `connector.class`."""
+        return any(kind in CONNECTOR_TYPES for kind in self.types)
+
+
 CONNECTOR_TYPES = ("source", "sink")
+# Connect's alias of a class is its last part without this ending (`PluginUtils.prunedName`).
+_ENDINGS = {
+    "source": "Connector",
+    "sink": "Connector",
+    "transformation": "Transformation",
+    "predicate": "Predicate",
+    "converter": "Converter",
+    "header_converter": "HeaderConverter",
+}
+
+
+def _list_aliases(class_name: str, kind: str) -> tuple[str, str, str]:
+    simple = class_name.rpartition(".")[2]
+    return class_name, simple, simple.removesuffix(_ENDINGS.get(kind, "")) or simple
+
+
 # The types of other plugins, as KIP-769 names them, in the order of listings.
 OTHER_TYPES = ("transformation", "predicate", "converter", "header_converter")
 

@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from seamark.connect.model import (
+    ConfigKey,
     Connector,
     ConnectorStatus,
     LoggerLevel,
@@ -115,6 +116,11 @@ class _Validation(TypedDict):
 class _ConfigKey(TypedDict):
     name: str
     type: NotRequired[str | None]
+    required: NotRequired[bool | None]
+    default_value: NotRequired[str | None]
+    importance: NotRequired[str | None]
+    documentation: NotRequired[str | None]
+    group: NotRequired[str | None]
 
 
 class _Message(TypedDict):
@@ -252,6 +258,22 @@ def build_validation(body: bytes) -> Validation:
 def build_password_keys(body: bytes) -> frozenset[str]:
     """Return the keys of a plugin whose type is PASSWORD."""
     return frozenset(entry["name"] for entry in _decode(_CONFIG_KEYS, body) if entry.get("type") == _PASSWORD)
+
+
+def build_config_keys(body: bytes) -> tuple[ConfigKey, ...]:
+    """Return the keys that a plugin defines, in the order of the answer: its own first, then Connect's."""
+    return tuple(
+        ConfigKey(
+            entry["name"],
+            entry.get("type") or "",
+            is_required=bool(entry.get("required")),
+            default=entry.get("default_value"),
+            importance=entry.get("importance") or "",
+            documentation=entry.get("documentation") or "",
+            group=entry.get("group") or "",
+        )
+        for entry in _decode(_CONFIG_KEYS, body)
+    )
 
 
 def build_offsets_change(body: bytes) -> OffsetsChange:

@@ -124,11 +124,23 @@ _LOGIN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Judgement:
+class ConfigFault:
+    """An error in a config. `key` is empty if it isn't about one key."""
+
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        """Return the key and the message."""
+        return f"{self.key}: {self.message}" if self.key else self.message
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigJudgement:
     """The result for one connector's config: its errors, the keys that were not checked, or why there is no result."""
 
     subject: str
-    faults: tuple[str, ...] = ()
+    faults: tuple[ConfigFault, ...] = ()
     unchecked: tuple[str, ...] = ()
     trouble: SeamarkError | None = None
 
@@ -146,13 +158,11 @@ def check_configs(writes: Iterable[ConfigWrite], clusters: Clusters, world: Envi
     configs = [write for write in writes if write.is_validated]
     if not configs:
         return ()
-    judge = _build_judge(clusters, world)
-    with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="seamark-validate") as pool:
-        judgements = list(pool.map(judge, configs))
+    judgements = validate_configs(configs, clusters, world)
     if faulty := [found for found in judgements if found.faults]:
         raise RefusedError(
             f"Connect rejects the config of {_count(faulty)}; no changes were made",
-            cause="; ".join(f"{found.subject}: {', '.join(found.faults)}" for found in faulty[:_MOST_NAMED]),
+            cause="; ".join(f"{found.subject}: {', '.join(map(str, found.faults))}" for found in faulty[:_MOST_NAMED]),
             hint="correct the configs, or skip plugin validation: --no-validate",
         )
     if unheard := [found for found in judgements if found.trouble is not None]:
@@ -169,8 +179,17 @@ def check_configs(writes: Iterable[ConfigWrite], clusters: Clusters, world: Envi
     )
 
 
-def _build_judge(clusters: Clusters, world: Environment) -> Callable[[ConfigWrite], _Judgement]:
-    def judge(step: ConfigWrite) -> _Judgement:
+def validate_configs(
+    configs: Sequence[ConfigWrite], clusters: Clusters, world: Environment
+) -> tuple[ConfigJudgement, ...]:
+    """Return what the plugins say of configs, in their order. References are replaced by a placeholder."""
+    judge = _build_judge(clusters, world)
+    with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="seamark-validate") as pool:
+        return tuple(pool.map(judge, configs))
+
+
+def _build_judge(clusters: Clusters, world: Environment) -> Callable[[ConfigWrite], ConfigJudgement]:
+    def judge(step: ConfigWrite) -> ConfigJudgement:
         client = clusters.client(step.cluster)
         try:
             references = find_references(step.config)
@@ -181,24 +200,36 @@ def _build_judge(clusters: Clusters, world: Environment) -> Callable[[ConfigWrit
                 config |= {key: present[key] for key in step.keep if key in present}
             found = client.validate_config(config.get("connector.class", ""), config | {"name": step.name})
         except NotFoundError as error:
-            return _Judgement(step.subject, (error.message,))
+            return ConfigJudgement(step.subject, (_build_fault(error),))
         except SeamarkError as error:
             if error.retryable:
-                return _Judgement(step.subject, trouble=error)
-            return _Judgement(step.subject, (error.message,))
+                return ConfigJudgement(step.subject, trouble=error)
+            return ConfigJudgement(step.subject, (_build_fault(error),))
         secrets = find_secret_values(config, more=found.secret)
         errors = [(key, said) for key, all_said in found.errors.items() for said in all_said]
         unchecked = {key for key, said in errors if references and (key in references or _LOGIN.search(said))}
-        faults = [f"{key}: {hide_values(said, secrets)}" for key, said in errors if key not in unchecked]
+        faults = [ConfigFault(key, hide_values(said, secrets)) for key, said in errors if key not in unchecked]
         untyped = _find_untyped(step, config, found.secret, world)
-        return _Judgement(step.subject, (*faults, *untyped), tuple(sorted(unchecked)))
+        return ConfigJudgement(step.subject, (*faults, *untyped), tuple(sorted(unchecked)))
 
     return judge
 
 
+# Connect adds every installed class, some kilobytes.
+_INSTALLED = ", available connectors are"
+_UNKNOWN_CLASS = "Failed to find any class that implements Connector"
+
+
+def _build_fault(error: SeamarkError) -> ConfigFault:
+    """Return what Connect said instead of a validation: an unknown class, or an exception of the plugin."""
+    key = "connector.class" if _UNKNOWN_CLASS in error.cause else ""
+    cause = error.cause.partition(_INSTALLED)[0]
+    return ConfigFault(key, f"{error.message}: {cause}" if cause else error.message)
+
+
 def _find_untyped(
     write: ConfigWrite, config: Mapping[str, str], passwords: frozenset[str], world: Environment
-) -> tuple[str, ...]:
+) -> tuple[ConfigFault, ...]:
     """Return an error for each literal PASSWORD value that the plan and the journal would contain in clear text.
 
     The types of a plugin don't depend on the config (`ConfigDef` belongs to the class), so this detects a bug in
@@ -206,12 +237,12 @@ def _find_untyped(
     """
     secret = find_typed(world, write.cluster, config)
     return tuple(
-        f"{key}: another worker doesn't type this key as PASSWORD; write the value as a secret:// reference"
+        ConfigFault(key, "another worker doesn't type this key as PASSWORD; write the value as a secret:// reference")
         for key in sorted(passwords.intersection(write.config) - secret)
         if not write.config[key].startswith(SECRET_SCHEME)
         and mask_value(key, config[key]) == config[key] != mask_value(key, config[key], passwords)
     )
 
 
-def _count(found: Sequence[_Judgement]) -> str:
+def _count(found: Sequence[ConfigJudgement]) -> str:
     return found[0].subject if len(found) == 1 else f"{len(found)} connectors"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from seamark.changes.plan import PlannedChange
-    from seamark.connect.plugins import FleetPlugin
+    from seamark.connect.plugins import FleetPlugin, PluginDefinition
     from seamark.connectors.plans import ConnectorPlans
 
 Owners = str | Connector | Iterable[str | Connector]
@@ -109,6 +109,29 @@ class Connectors:
         from seamark.connectors.workers import read_fleet_plugins  # noqa: PLC0415
 
         return read_fleet_plugins(self._clusters, cluster=cluster, types=types)
+
+    def plugin(self, name: str, *, cluster: str | None = None) -> PluginDefinition:
+        """Return a plugin with its config keys, by its class, the last part of it, or its alias.
+
+        Raises:
+            NotFoundError: No worker has the plugin.
+            UsageError: Several plugins or Connect clusters have the name.
+            UnsupportedError: A worker is older than Connect 3.2.
+        """
+        from seamark.connectors.plugins import read_plugin  # noqa: PLC0415
+
+        return read_plugin(self._clusters, name, cluster=cluster)
+
+    def plugin_definitions(self, *, cluster: str | None = None) -> tuple[PluginDefinition, ...]:
+        """Return every connector plugin with its config keys.
+
+        Raises:
+            UnsupportedError: A worker is older than Connect 3.2.
+            UnreachableError: A worker did not respond.
+        """
+        from seamark.connectors.plugins import read_connector_plugins  # noqa: PLC0415
+
+        return read_connector_plugins(self._clusters, cluster=cluster)
 
     def create(
         self,

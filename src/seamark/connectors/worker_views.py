@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seamark.connect.loggers import FleetLogger
-from seamark.connect.model import Worker
-from seamark.connect.plugins import FleetPlugin
+from seamark.connect.model import ConfigKey, Worker
+from seamark.connect.plugins import FleetPlugin, PluginDefinition
 from seamark.core.readings import Reading
+from seamark.core.secrets import MASK
 from seamark.report.listing import Column, Listing, View
 from seamark.report.terminal import build_failures
-from seamark.report.text import Style
+from seamark.report.text import Line, Span, Style, line
 
 
 def _format_logger_location(logger: FleetLogger) -> str:
@@ -85,6 +86,74 @@ def build_plugins_view(plugins: Sequence[FleetPlugin], reading: Reading[FleetPlu
         plugins,
         body=lambda: {"items": PLUGIN_LISTING.build_items(plugins), "failures": build_failures(reading.failures)},
         empty="no plugins",
+    )
+
+
+# A longer text would wrap the table on most terminals; `-o wide` and JSON have all of it.
+_SUMMARY_LENGTH = 60
+
+
+def _build_default(key: ConfigKey) -> str | None:
+    # Connect hides such values; a plugin that reports one in its documentation is out of reach.
+    return MASK if key.is_password and key.default else key.default
+
+
+def _format_default(key: ConfigKey) -> str:
+    if key.is_required and key.default is None:
+        return "required"
+    default = _build_default(key)
+    return "-" if default is None else default or '""'
+
+
+def _join_lines(key: ConfigKey) -> str:
+    return " ".join(key.documentation.split()) or "-"
+
+
+def _build_summary(key: ConfigKey) -> str:
+    text = _join_lines(key)
+    return text if len(text) <= _SUMMARY_LENGTH else f"{text[:_SUMMARY_LENGTH].rstrip()} …"
+
+
+KEY_LISTING: Listing[ConfigKey] = Listing(
+    kind="PluginKeyList",
+    noun="key",
+    name=lambda key: key.name,
+    columns=(
+        Column("name", "KEY", lambda key: key.name),
+        Column("type", "TYPE", lambda key: key.type),
+        Column("required", "", lambda key: key.is_required),
+        Column("default", "DEFAULT", _build_default, text=_format_default),
+        Column("importance", "IMPORTANCE", lambda key: key.importance),
+        Column("group", "GROUP", lambda key: key.group),
+        Column(
+            "documentation",
+            "DOCUMENTATION",
+            lambda key: key.documentation,
+            text=_build_summary,
+            long=_join_lines,
+        ),
+    ),
+)
+
+
+def build_plugin_view(plugin: PluginDefinition) -> View[ConfigKey]:
+    """Build the view of one plugin with its config keys."""
+    types = ", ".join(plugin.types)
+    head: list[Line] = [
+        line(Span(plugin.class_name, Style.STRONG), f" · {plugin.cluster} · {types} · {plugin.version or 'no version'}")
+    ]
+    return View(
+        KEY_LISTING,
+        plugin.keys,
+        kind="Plugin",
+        body=lambda: {
+            "cluster": plugin.cluster,
+            "class": plugin.class_name,
+            "types": list(plugin.types),
+            "version": plugin.version,
+            "keys": KEY_LISTING.build_items(plugin.keys),
+        },
+        lines=lambda screen: head + KEY_LISTING.build_lines(plugin.keys, screen),
     )
 
 

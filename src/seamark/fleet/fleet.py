@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     from seamark.offsets.stores.stores import OffsetStores, OpenScan
     from seamark.pipelines.service import Pipelines
     from seamark.policy.permissions import Access
-    from seamark.specs.load import SpecSource
+    from seamark.specs.load import SpecFiles, SpecSource
     from seamark.specs.planner import SpecPlans
+    from seamark.specs.validation import ValidatedConnector
     from seamark.topics.service import Topics
 
 
@@ -394,6 +395,23 @@ class Fleet:
         from seamark.specs.planner import check_spec  # noqa: PLC0415
 
         return check_spec(what, self.context, names=names, allow_python=allow_python)
+
+    @permits(Permission.READ)
+    def validate(
+        self, what: SpecFiles, *, names: Sequence[str] = (), allow_python: bool = False
+    ) -> tuple[ValidatedConnector, ...]:
+        """Validate the connectors that files or folders declare with their plugins, without a plan.
+
+        A config that violates the policy isn't sent to Connect, and no `secret://` reference is resolved.
+
+        Raises:
+            UsageError, ConfigurationError: The files are invalid.
+        """
+        from seamark.specs.validation import validate_spec  # noqa: PLC0415
+
+        return validate_spec(
+            what, self.context, clusters=self._clusters, world=self._world, names=names, allow_python=allow_python
+        )
 
     @permits(Permission.READ)
     def status(self) -> FleetStatus:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from seamark.changes.spec_kind import (
     CONFIG_SCHEMA,
@@ -18,7 +15,12 @@ from seamark.changes.spec_kind import (
 )
 from seamark.context.yaml import MappingNode
 from seamark.core.files import FileLocation
+from seamark.report.data import render_json
 from seamark.specs.document import Document, build_spec_error
+
+if TYPE_CHECKING:
+    from seamark.connect.model import ConfigKey
+    from seamark.connect.plugins import PluginDefinition
 
 DEFAULTS_FILE = "_defaults.yaml"
 """The file with the settings that a whole folder shares."""
@@ -133,10 +135,15 @@ _STATE_SCHEMA = {
 }
 
 
-def build_schema() -> dict[str, Any]:
-    """Build the schema of a spec file and of a `_defaults.yaml`."""
+def build_schema(plugins: Sequence[PluginDefinition] = ()) -> dict[str, Any]:
+    """Build the schema of a spec file and of a `_defaults.yaml`.
+
+    `plugins` add the keys of each connector class to configs that set `connector.class`. Other keys stay allowed:
+    those of transformations and client overrides have prefixes that no plugin defines.
+    """
     kinds = list_sections()
     templates = {f"each-{noun}": kind for noun, kind in list_templates().items()}
+    config = {"$ref": "#/definitions/config"} if plugins else CONFIG_SCHEMA
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "seamark spec file",
@@ -153,17 +160,17 @@ def build_schema() -> dict[str, Any]:
                     kind.section: {"type": "object", "additionalProperties": {"$ref": f"#/definitions/{kind.noun}"}}
                     for kind in kinds
                 },
-                "defaults": CONFIG_SCHEMA,
-                "bases": {"type": "object", "additionalProperties": CONFIG_SCHEMA},
+                "defaults": config,
+                "bases": {"type": "object", "additionalProperties": config},
                 "cluster": {"type": "string"},
                 "spec": {"type": "string"},
             },
         ),
         "definitions": {
-            "connector": build_table_schema(CONNECTOR_KEYS, _build_connector()),
+            "connector": build_table_schema(CONNECTOR_KEYS, _build_connector(config)),
             "each": build_table_schema(
                 EACH_KEYS,
-                {**_build_connector(), "for": _build_rows(), "rows": {"type": "string"}},
+                {**_build_connector(config), "for": _build_rows(), "rows": {"type": "string"}},
                 required=["name", "for"],
             ),
             **{
@@ -175,13 +182,40 @@ def build_schema() -> dict[str, Any]:
                 for name, kind in templates.items()
             },
             **{kind.noun: kind.build_schema() for kind in kinds},
+            **({"config": _build_config(plugins)} if plugins else {}),
         },
     }
 
 
-def render_schema() -> str:
+def render_schema(plugins: Sequence[PluginDefinition] = ()) -> str:
     """Return the schema as the text of its file."""
-    return json.dumps(build_schema(), indent=2, ensure_ascii=False) + "\n"
+    return render_json(build_schema(plugins))
+
+
+def _build_config(plugins: Sequence[PluginDefinition]) -> dict[str, Any]:
+    classes = {"description": "The plugin's class.", "examples": [plugin.class_name for plugin in plugins]}
+    return {
+        **CONFIG_SCHEMA,
+        "properties": {"connector.class": classes},
+        "allOf": [
+            {
+                "if": {
+                    "required": ["connector.class"],
+                    "properties": {"connector.class": {"enum": list(dict.fromkeys(plugin.names))}},
+                },
+                "then": {"properties": {key.name: _build_key(key) for key in plugin.keys if key.name != "name"}},
+            }
+            for plugin in plugins
+        ],
+    }
+
+
+def _build_key(key: ConfigKey) -> dict[str, Any]:
+    # No type: every value may be a reference, or have `${{ … }}` in it. A default of a PASSWORD would be a secret.
+    facts = [key.type, "required" if key.is_required else "", key.importance and f"importance {key.importance.lower()}"]
+    said = " ".join(key.documentation.split())
+    described = {"description": f"{said} ({', '.join(filter(None, facts))})".lstrip()}
+    return described if key.default is None or key.is_password else {**described, "default": key.default}
 
 
 def _build_connectors() -> dict[str, Any]:
@@ -195,11 +229,11 @@ def _build_connectors() -> dict[str, Any]:
     }
 
 
-def _build_connector() -> dict[str, Any]:
+def _build_connector(config: Mapping[str, Any]) -> dict[str, Any]:
     text = {"type": "string"}
     return {
         "name": _TEXT,
-        "config": CONFIG_SCHEMA,
+        "config": config,
         "base": text,
         "cluster": text,
         "state": _STATE_SCHEMA,
@@ -209,7 +243,3 @@ def _build_connector() -> dict[str, Any]:
 
 def _build_rows() -> dict[str, Any]:
     return {"type": "array", "items": {"type": "object", "additionalProperties": _TEXT}}
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(render_schema(), encoding="utf-8")

@@ -221,7 +221,10 @@ def _refuse_twice(connectors: Sequence[DesiredConnector], sections: Mapping[str,
             )
 
 
-SpecSource = Spec | str | Path | Sequence[str | Path]
+SpecFiles = str | Path | Sequence[str | Path]
+"""A file or folder, or several of them."""
+
+SpecSource = Spec | SpecFiles
 """The input of a plan: a spec, a file or folder, or several of them."""
 
 
@@ -229,16 +232,17 @@ def read_spec(what: SpecSource, *, allow_python: bool = False, context: SpecCont
     """Return the spec itself, or load it from files."""
     if isinstance(what, Spec):
         return what
-    return load_spec(_build_paths(what), environ=os.environ, allow_python=allow_python, context=context)
+    return load_spec(build_paths(what), environ=os.environ, allow_python=allow_python, context=context)
 
 
 def build_title(verb: str, what: SpecSource) -> str:
     """Build the title of the plan, which the journal shows."""
-    named = f"spec {what.id}" if isinstance(what, Spec) else ", ".join(str(path) for path in _build_paths(what))
+    named = f"spec {what.id}" if isinstance(what, Spec) else ", ".join(str(path) for path in build_paths(what))
     return f"{verb} {named}"
 
 
-def _build_paths(what: str | Path | Sequence[str | Path]) -> list[Path]:
+def build_paths(what: SpecFiles) -> list[Path]:
+    """Return the paths of files and folders. Raises if there are none."""
     given = [what] if isinstance(what, str | Path) else what
     paths = [Path(path).expanduser() for path in given]
     if not paths:

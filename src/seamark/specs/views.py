@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seamark.connectors.config import DesiredConnector
 from seamark.core.secrets import mask_config
@@ -11,6 +11,9 @@ from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Line, Span, Style, line
 from seamark.report.words import render_count
 from seamark.specs.model import Pull, PulledFile
+
+if TYPE_CHECKING:
+    from seamark.specs.validation import ConfigProblem, ValidatedConnector
 
 DESIRED_LISTING: Listing[DesiredConnector] = Listing(
     kind="DesiredConnectorList",
@@ -36,6 +39,75 @@ DESIRED_LISTING: Listing[DesiredConnector] = Listing(
 def build_desired_view(connectors: Sequence[DesiredConnector]) -> View[DesiredConnector]:
     """Build the view of a spec's connectors."""
     return View(DESIRED_LISTING, connectors, empty="no connectors in the files")
+
+
+def _describe_problem(problem: ConfigProblem) -> str:
+    said = f"{problem.key}: {problem.message}" if problem.key else problem.message
+    return f"{problem.place}  {said}"
+
+
+def _build_problem(problem: ConfigProblem) -> dict[str, Any]:
+    place = problem.place
+    return {
+        "key": problem.key,
+        "message": problem.message,
+        "file": place.file,
+        "line": place.line or None,
+        "column": place.column or None,
+    }
+
+
+VALIDATION_LISTING: Listing[ValidatedConnector] = Listing(
+    kind="ConnectorValidationList",
+    noun="connector",
+    name=lambda found: found.connector.owner,
+    columns=(
+        Column("name", "NAME", lambda found: found.connector.name),
+        Column("cluster", "CLUSTER", lambda found: found.connector.cluster),
+        Column("class", "CLASS", lambda found: found.connector.config.get("connector.class", "")),
+        Column("place", "DEFINED IN", lambda found: str(found.connector.place)),
+        Column("valid", "VALID", lambda found: None if found.error else found.is_valid),
+        Column(
+            "problems",
+            "PROBLEMS",
+            lambda found: [_build_problem(problem) for problem in found.problems],
+            text=lambda found: "; ".join(map(_describe_problem, found.problems)),
+        ),
+        Column("unchecked", "", lambda found: list(found.unchecked)),
+    ),
+)
+
+
+def build_validation_view(connectors: Sequence[ValidatedConnector]) -> View[ValidatedConnector]:
+    """Build the view of validated connectors: the invalid ones, each error on a line that begins with its place."""
+    return View(
+        VALIDATION_LISTING,
+        connectors,
+        body=lambda: {
+            "valid": all(found.is_valid for found in connectors),
+            "items": VALIDATION_LISTING.build_items(connectors),
+        },
+        lines=lambda _screen: _build_validation_lines(connectors),
+        empty="no connectors in the files",
+    )
+
+
+def _build_validation_lines(connectors: Sequence[ValidatedConnector]) -> list[Line]:
+    lines: list[Line] = []
+    for found in connectors:
+        if found.problems:
+            lines.append(line(Span("✗", Style.BAD), f" {found.connector.owner}"))
+            lines += [line(f"  {_describe_problem(problem)}") for problem in found.problems]
+        if found.unchecked:
+            keys = ", ".join(found.unchecked)
+            lines.append(line(f"! {found.connector.owner}: not checked: {keys} (they depend on secret:// references)"))
+    valid = sum(found.is_valid for found in connectors)
+    invalid = sum(bool(found.problems) for found in connectors)
+    silent = sum(found.error is not None for found in connectors)
+    total = (
+        f"{render_count(valid, 'connector')} valid, {invalid} invalid{f', {silent} not validated' if silent else ''}"
+    )
+    return [*lines, line(Span(total, Style.BAD if invalid else Style.WARN if silent else Style.GOOD))]
 
 
 PULL_LISTING: Listing[PulledFile] = Listing(

@@ -147,6 +147,21 @@ def test_a_plugin_reports_its_password_keys(target: Target):
         target.client.read_password_keys("com.example.Nope")
 
 
+def test_config_keys_of_a_plugin_have_types_and_documentation(target: Target):
+    keys = {key.name: key for key in target.client.read_config_keys(FILE_SOURCE)}
+    assert (keys["topic"].type, keys["topic"].is_required, keys["topic"].default) == ("STRING", True, None)
+    assert keys["topic"].documentation
+    assert keys["topic"].importance == "HIGH"
+    assert keys.keys() >= {"name", "connector.class", "tasks.max"}
+    assert any(key.is_password for key in target.client.read_config_keys(JDBC_SOURCE))
+    (enable,) = (
+        key
+        for key in target.client.read_config_keys("org.apache.kafka.connect.json.JsonConverter")
+        if key.name == "schemas.enable"
+    )
+    assert (enable.type, enable.is_required, enable.default) == ("BOOLEAN", False, "true")
+
+
 @pytest.mark.quirk(4)
 def test_a_good_config_validates(target: Target):
     found = target.client.validate_config(FILE_SOURCE, {"name": "x", "topic": "t"})

@@ -47,11 +47,15 @@ def list_plugins(call: Call) -> Reply:
 def read_plugin_config(call: Call) -> Reply:
     """The keys a plugin knows."""
     if call.request.segments[1] == _CONVERTER:
-        return build_json(200, [{"name": "schemas.enable", "type": "BOOLEAN", "required": False}])
+        return build_json(
+            200, [{"name": "schemas.enable", "type": "BOOLEAN", "required": False, "default_value": "true"}]
+        )
     plugin = _find(call)
     keys = ["name", "connector.class", "tasks.max", *plugin.required]
     described = [{"name": key, "type": "STRING", "required": key in plugin.required} for key in keys]
-    return build_json(200, [*described, *({"name": key, "type": "PASSWORD"} for key in plugin.passwords)])
+    passwords = [{"name": key, "type": "PASSWORD", "required": False} for key in plugin.passwords]
+    rest = {"default_value": None, "importance": "HIGH", "documentation": "What it does.", "group": "Common"}
+    return build_json(200, [entry | rest for entry in (*described, *passwords)])
 
 
 def validate(call: Call) -> Reply:

@@ -95,7 +95,7 @@ class Desk:
 
 # Commands that ask no fleet for anything: they show or edit context files, pack code, or run servers of their own.
 CONTEXT = tuple(f"context {verb}" for verb in ("add", "list", "remove", "rename", "show", "use"))
-LOCAL = ("completion", *CONTEXT, "demo", "spark pack")
+LOCAL = ("completion", *CONTEXT, "demo", "schema", "spark pack")
 COMMANDS = {name: command for name, command in list_commands() if name not in LOCAL}
 
 

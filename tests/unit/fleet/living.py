@@ -7,7 +7,7 @@ from threading import RLock
 
 from seamark.changes.file_journal import FileJournal
 from seamark.connect.capability import build_capabilities
-from seamark.connect.model import Connector, ConnectorStatus, Plugin, State, Task, Validation, Worker
+from seamark.connect.model import ConfigKey, Connector, ConnectorStatus, Plugin, State, Task, Validation, Worker
 from seamark.context import ConnectSettings, Context, JournalSettings, KafkaSettings
 from seamark.context.journal import JournalKind
 from seamark.context.value import Value
@@ -19,6 +19,14 @@ from tests.unit.fleet.builders import KAFKA_ID, EmptyScan, StubKafka
 
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+FILE_KEYS = (
+    ConfigKey("file", "STRING", importance="HIGH", documentation="The file.\n If not set, standard input."),
+    ConfigKey("topic", "STRING", is_required=True, importance="HIGH", documentation="The topic to publish data to."),
+    ConfigKey("batch.size", "INT", default="2000", importance="LOW", documentation="Records per poll.", group="Batch"),
+    ConfigKey("vault.token", "PASSWORD", default="[hidden]", importance="MEDIUM"),
+    ConfigKey("name", "STRING", is_required=True, group="Common"),
+    ConfigKey("connector.class", "STRING", is_required=True, group="Common"),
+)
 SOURCE_CONFIG = {"connector.class": SOURCE, "file": "/in", "topic": "t", "tasks.max": "1"}
 SINK_CONFIG = {"connector.class": SINK, "file": "/out", "topics": "t", "tasks.max": "1"}
 
@@ -39,6 +47,8 @@ class LivingConnect:
         self.before = {}
         # The PASSWORD keys of plugins, or the error of the worker, by class.
         self.passwords = {}
+        # What plugins define, by class.
+        self.keys = {SOURCE: FILE_KEYS, SINK: FILE_KEYS[:1]}
         self.calls = Counter()
         # Lanes of one change delete connectors while another lists them.
         self._lock = RLock()
@@ -103,6 +113,10 @@ class LivingConnect:
         if isinstance(found, Exception):
             raise found
         return frozenset(found)
+
+    def read_config_keys(self, plugin):
+        self._called("read_config_keys", plugin)
+        return self.keys[plugin]
 
     def read_plugins(self, url=None, *, connectors_only=True):
         return (Plugin(SOURCE, "source", self.version), Plugin(SINK, "sink", self.version))

@@ -46,14 +46,26 @@ def test_every_key_is_on_the_page():
 
 def test_the_schema_is_up_to_date():
     assert (DOCS / "schema" / "seamark-spec.schema.json").read_text(encoding="utf-8") == render_schema(), (
-        "run: python -m seamark.specs.keys docs/schema/seamark-spec.schema.json"
+        "run: seamark schema > docs/schema/seamark-spec.schema.json"
     )
 
 
 def check(schema, value, root):
     """Whether the value fits. Knows the words that our schema uses, and no other."""
     known = {"$schema", "title", "description", "definitions", "type", "additionalProperties", "properties", "required"}
-    assert schema.keys() <= known | {"anyOf", "allOf", "$ref", "items", "enum", "pattern", "minimum"}
+    assert schema.keys() <= known | {
+        "anyOf",
+        "allOf",
+        "$ref",
+        "items",
+        "enum",
+        "pattern",
+        "minimum",
+        "if",
+        "then",
+        "examples",
+        "default",
+    }
     if "$ref" in schema:
         return check(root["definitions"][schema["$ref"].rpartition("/")[2]], value, root)
     types = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "boolean": bool}
@@ -75,6 +87,7 @@ def check(schema, value, root):
         or ("anyOf" in schema and not any(check(part, value, root) for part in schema["anyOf"]))
         or ("allOf" in schema and not all(check(part, value, root) for part in schema["allOf"]))
         or ("enum" in schema and value not in schema["enum"])
+        or ("if" in schema and check(schema["if"], value, root) and not check(schema["then"], value, root))
         or ("pattern" in schema and not re.search(schema["pattern"], str(value)))
         or ("minimum" in schema and value < schema["minimum"])
         or (isinstance(value, list) and not all(check(schema.get("items", {}), part, root) for part in value))
