@@ -277,6 +277,13 @@ class Action(ABC):
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the action that undoes this one; None if there is nothing to undo."""
 
+    def find_pace(self) -> int:
+        """Return how many step sequences may run at once in a plan with this action; 0 for no limit.
+
+        With a limit, no other sequence begins after the first failure.
+        """
+        return 0
+
     def find_settings(self) -> dict[str, Any]:
         """Return the fields that `effects` doesn't show and that aren't at their defaults, as JSON without secrets.
 

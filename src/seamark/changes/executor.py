@@ -124,25 +124,26 @@ class Executor:
             reach("after-open")
             self._progress.opened(opening.change, steps=len(tasks))
             self._check_again(plan, tasks, writer, check=check)
-            return self.run(PlanRun(tasks, plan.preconditions), writer, title=plan.title)
+            return self.run(PlanRun(tasks, plan.preconditions), writer, plan=plan)
         finally:
             writer.release()
 
     def run(
-        self, walk: PlanRun, writer: JournalWriter, *, title: str, leaving: bool = False, force: bool = False
+        self, walk: PlanRun, writer: JournalWriter, *, plan: Plan, leaving: bool = False, force: bool = False
     ) -> ChangeResult:
         """Run the steps that have no result yet, and close the change.
 
         With `leaving`, no new steps begin: only `always` steps run. With `force`, the change is closed even if steps
         are unsettled.
         """
-        pen = writer if self._pace.at_once == 1 else BatchingJournalWriter(writer)
+        pace = self._pace.limit(plan.most_at_once)
+        pen = writer if pace.at_once == 1 else BatchingJournalWriter(writer)
         self._looked_at = {}
         self._shows_until = {}
         with Interrupt() as interrupt:
             lanes = Lanes(
                 walk,
-                pace=self._pace,
+                pace=pace,
                 run=lambda task: self._run_step(task, walk, pen, force=force),
                 is_stopping=lambda: leaving or interrupt.is_set,
             )
@@ -154,7 +155,7 @@ class Executor:
             ending = self._close(walk, writer, leaving=leaving, force=force)
             return ChangeResult(
                 writer.entries[0].change,
-                title=title,
+                title=plan.title,
                 ending=ending,
                 steps=walk.results,
                 left=tuple(task.step.describe() for task in walk.left),

@@ -59,6 +59,11 @@ class Plan:
         """Whether there is nothing to do."""
         return not self.steps and not self.actions
 
+    @property
+    def most_at_once(self) -> int:
+        """How many step sequences may run at once, also after a resume; 0 for no limit. See `Action.find_pace`."""
+        return min((pace for action in self.actions if (pace := action.find_pace())), default=0)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as the journal stores it, with its format version."""
         return {

@@ -149,8 +149,8 @@ class Expectations:
         return bool(intent.before == intent.after) and not self.is_unsure(step)
 
     def is_unsure(self, step: Step) -> bool:
-        """Return whether a step may read a state older than the effect of an earlier step."""
-        return aspect_of(step) in self._unsure
+        """Return whether what a step reads proves nothing: an earlier effect may be missing, or its own never shows."""
+        return not step.is_observable or aspect_of(step) in self._unsure
 
     def learn(self, step: Step, intent: Intent, outcome: Outcome, *, error: SeamarkError | None = None) -> None:
         """Record how a step ended."""

@@ -53,7 +53,7 @@ class Recovery:
             past = read_past(writer.entries)
             check_identity(past.plan.identity, self._world)
             walk = self._build_walk(past, writer, leaving=leaving, taken_at=taken_at)
-            return self.executor.run(walk, writer, title=past.plan.title, leaving=leaving, force=force)
+            return self.executor.run(walk, writer, plan=past.plan, leaving=leaving, force=force)
         finally:
             writer.release()
 

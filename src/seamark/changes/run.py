@@ -384,6 +384,10 @@ class PlanRun:
         """Return whether a step ended well."""
         return task.number in self._results and self._results[task.number].outcome in GOOD
 
+    def is_begun(self, lane: str) -> bool:
+        """Return whether a step of a sequence has a result."""
+        return any(task.number in self._results for task in self.tasks.of_lane(lane))
+
     def is_failed(self, lane: str) -> bool:
         """Return whether a step of a sequence failed."""
         results = (self._results.get(task.number) for task in self.tasks.of_lane(lane))
@@ -476,7 +480,8 @@ class Lanes:
         self._pace = pace
         self._run = run
         self._is_stopping = is_stopping
-        self._failed: set[str] = set()
+        # Of a resumed change, also those that failed before.
+        self._failed = {lane for lane in walk.tasks.lanes if walk.is_failed(lane)}
         self._canary: frozenset[str] = frozenset()
         self._is_held_back = False
         self._is_broken_off = False
@@ -523,16 +528,21 @@ class Lanes:
                 self._go_one(task)
 
     def _go_one(self, task: PlannedStep) -> None:
-        if self._walk.is_due(task, winding_up=self._is_winding_up()):
+        if self._walk.is_due(task, winding_up=self._is_winding_up(task.lane)):
             self._run(task)
             if self._walk.is_failed(task.lane):
                 self._failed.add(task.lane)
         elif not task.fallback:
             self._walk.leave(task)
 
-    def _is_winding_up(self) -> bool:
+    def _is_winding_up(self, lane: str) -> bool:
+        if self._is_stopping() or self._is_held_back:
+            return True
+        if self._walk.is_begun(lane):
+            # What a sequence has changed is checked, and restored if it doesn't work, whatever fails elsewhere.
+            return False
         # One failed canary is enough to stop the other canaries, too.
-        if self._is_stopping() or self._is_held_back or not self._canary.isdisjoint(self._failed):
+        if not self._canary.isdisjoint(self._failed):
             return True
         return self._pace.max_failures is not None and len(self._failed) > self._pace.max_failures
 

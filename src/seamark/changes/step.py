@@ -180,6 +180,9 @@ class Step(ABC):
     shows_positions: ClassVar[bool] = False
     # Whether a request without an answer may still take effect later.
     lands_late: ClassVar[bool] = True
+    # Whether the running system shows that the request took effect. A restarted task looks as before: then only the
+    # answer counts, and a request without an answer is sent again.
+    is_observable: ClassVar[bool] = True
 
     @property
     def settle_seconds(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from seamark.changes.environment import Clock
@@ -25,6 +25,12 @@ class Pace:
     canary: int = 0
     max_failures: int | None = None
     max_changes: int | None = None
+
+    def limit(self, most_at_once: int) -> Pace:
+        """Return the pace of a plan that limits itself (`Plan.most_at_once`): the first failure stops the rest."""
+        if not most_at_once:
+            return self
+        return replace(self, at_once=min(self.at_once, most_at_once), max_failures=0)
 
     def refuse_too_many(self, changes: int) -> None:
         """Refuse a plan with more changes than allowed."""

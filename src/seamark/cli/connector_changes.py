@@ -13,7 +13,7 @@ import click
 
 from seamark.cli.complete import complete_clusters, complete_connectors
 from seamark.cli.confirm import ChangeOptions, change_command, change_options, confirm_and_apply
-from seamark.cli.options import global_options, option, pass_session
+from seamark.cli.options import Duration, Number, build_options, global_options, option, pass_session
 from seamark.cli.selection import Targets, target_options
 from seamark.cli.session import Session
 from seamark.cli.tree import command
@@ -141,6 +141,26 @@ def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _STATES = ("running", "paused", "stopped")
 
 
+def _choose_wait(wait: float, *, no_wait: bool) -> float:
+    return 0.0 if no_wait else wait
+
+
+# The command gets them as one value, `wait_seconds`; 0 is no wait.
+wait_options = build_options(
+    option(
+        "--wait",
+        type=Duration(minimum_seconds=1.0),
+        default=60.0,
+        show_default="60s",
+        metavar="DURATION",
+        help="Wait until RUNNING; otherwise restore what was there.",
+    ),
+    option("--no-wait", is_flag=True, help="Don't wait, and restore nothing."),
+    into="wait_seconds",
+    build=_choose_wait,
+)
+
+
 @command(
     "create",
     examples=[
@@ -176,6 +196,8 @@ _STATES = ("running", "paused", "stopped")
     help="Start from the offsets of this export.",
 )
 @option("--fresh", is_flag=True, help="Start without offsets; delete those that exist for its name.")
+@wait_options
+@option("--delete-on-failure", is_flag=True, help="Delete it if it doesn't run, instead of stopping it.")
 @change_options
 @global_options
 @pass_session
@@ -188,13 +210,16 @@ def create(
     initial_state: str | None,
     offsets_file: Path | None,
     fresh: bool,
+    wait_seconds: float,
+    delete_on_failure: bool,
     how: ChangeOptions,
 ) -> None:
     """Create a connector.
 
     The plan lists offsets that exist for its name. A paused or stopped initial state needs Connect 3.7. With
     --offsets-file the connector starts after its offsets are written and verified. With --fresh the offsets that exist
-    for its name are deleted in the same change, before it starts; an undo restores them.
+    for its name are deleted in the same change, before it starts; an undo restores them. A connector that
+    doesn't run is stopped, and its error is shown.
     """
     found = read_connector_file(session, file, wanted=name or "")
     own = found.name or str(found.config.get("name", ""))
@@ -205,7 +230,14 @@ def create(
     begins = _agree(found.state.upper(), initial_state.upper() if initial_state else None, what="state") or "RUNNING"
     with session.fleet() as fleet:
         planned = fleet.connectors.create(
-            chosen, found.config, cluster=cluster, state=begins, offsets_file=offsets_file, fresh=fresh
+            chosen,
+            found.config,
+            cluster=cluster,
+            state=begins,
+            offsets_file=offsets_file,
+            fresh=fresh,
+            wait_seconds=wait_seconds,
+            delete_on_failure=delete_on_failure,
         )
         confirm_and_apply(session, fleet, planned, how)
 
@@ -221,6 +253,7 @@ def create(
 @option("-f", "--file", "file", metavar="FILE", help="The whole config in JSON, YAML or properties; - is JSON.")
 @option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a key; repeatable.")
 @option("--unset", multiple=True, metavar="KEY", help="Remove a key; repeatable.")
+@wait_options
 @change_options
 @global_options
 @pass_session
@@ -231,9 +264,13 @@ def update(
     file: str | None,
     settings: tuple[str, ...],
     unset: tuple[str, ...],
+    wait_seconds: float,
     how: ChangeOptions,
 ) -> None:
-    """Change the config of a connector and restart it."""
+    """Change the config of a connector and restart it.
+
+    If the connector ran and then doesn't run, its previous config is restored.
+    """
     if bool(file) == bool(settings or unset):
         raise UsageError("nothing to change", hint="pass a file with -f, or --set KEY=VALUE and --unset KEY")
     changes = {} if file else build_changes(settings, unset)
@@ -241,10 +278,11 @@ def update(
         connector = fleet.connectors.get(name)
         found = read_connector_file(session, file, wanted=connector.name) if file else None
         if found is None:
-            confirm_and_apply(session, fleet, fleet.connectors.set(connector, changes), how)
-            return
-        config = {**found.config, "name": found.name} if found.name else found.config
-        confirm_and_apply(session, fleet, fleet.connectors.update(connector, config), how)
+            planned = fleet.connectors.set(connector, changes, wait_seconds=wait_seconds)
+        else:
+            config = {**found.config, "name": found.name} if found.name else found.config
+            planned = fleet.connectors.update(connector, config, wait_seconds=wait_seconds)
+        confirm_and_apply(session, fleet, planned, how)
 
 
 def build_changes(settings: Iterable[str], unset: Iterable[str]) -> dict[str, str | None]:
@@ -286,10 +324,14 @@ def pause(fleet: Fleet, *, targets: Targets) -> PlannedChange:
 
 @command("resume", examples=["seamark connectors resume log-guild"])
 @target_options
+@wait_options
 @change_command
-def resume(fleet: Fleet, *, targets: Targets) -> PlannedChange:
-    """Resume paused or stopped connectors."""
-    return fleet.connectors.resume(targets.find(fleet))
+def resume(fleet: Fleet, *, targets: Targets, wait_seconds: float) -> PlannedChange:
+    """Resume paused or stopped connectors.
+
+    A connector that doesn't run is paused or stopped again.
+    """
+    return fleet.connectors.resume(targets.find(fleet), wait_seconds=wait_seconds)
 
 
 @command("stop", examples=["seamark connectors stop log-guild"])
@@ -304,13 +346,35 @@ def stop(fleet: Fleet, *, targets: Targets) -> PlannedChange:
 
 
 @command(
-    "restart", examples=["seamark connectors restart log-guild", "seamark connectors restart --state failed --yes"]
+    "restart",
+    examples=[
+        "seamark connectors restart log-guild",
+        "seamark connectors restart --state failed --yes",
+        "seamark connectors restart 'log-*' --all --pace 2",
+    ],
 )
 @target_options
+@option("--all", "include_running", is_flag=True, help="Restart the connector and all its tasks.")
+@option("--task", type=Number(minimum=0), metavar="N", help="Restart task N of each connector.")
+@option(
+    "--pace",
+    type=Number(minimum=1),
+    metavar="N",
+    help="Restart N connectors at once. Default: 1 with --all or --task.",
+)
+@wait_options
 @change_command
-def restart(fleet: Fleet, *, targets: Targets) -> PlannedChange:
-    """Restart failed connectors and failed tasks."""
-    return fleet.connectors.restart(targets.find(fleet))
+def restart(
+    fleet: Fleet, *, targets: Targets, include_running: bool, task: int | None, pace: int | None, wait_seconds: float
+) -> PlannedChange:
+    """Restart connectors or tasks, by default the failed ones.
+
+    With a pace, the next connector restarts when the one before it runs; the first that doesn't run stops the rest.
+    """
+    chosen = targets.find(fleet)
+    return fleet.connectors.restart(
+        chosen, include_running=include_running, task=task, pace=pace, wait_seconds=wait_seconds
+    )
 
 
 @command(

@@ -152,7 +152,7 @@ class HealCommand:
         """Show the plan of the first round, or that there is none."""
         failing = healer.failing(healer.look())
         if failing:
-            show_plan(self._session, self._fleet.connectors.restart(failing), is_preview=True)
+            show_plan(self._session, self._fleet.connectors.restart(failing, wait_seconds=0), is_preview=True)
         else:
             self._session.show(build_heal_answer(healer.report()))
 
@@ -167,7 +167,8 @@ class HealCommand:
         return selection.pick(reading.items)
 
     def _restart(self, connectors: tuple[Connector, ...]) -> ChangeResult:
-        planned = self._fleet.connectors.restart(connectors)
+        # Healing observes the connectors itself.
+        planned = self._fleet.connectors.restart(connectors, wait_seconds=0)
         if not self.is_confirmed:
             show_plan(self._session, planned, is_preview=False)
             word = confirm_plan(self._session, self._fleet, planned, yes=False)

@@ -1,9 +1,14 @@
-"""The action that changes one connector to what a spec declares."""
+"""Actions that must leave a connector running: change its config, resume it, restart it.
+
+They have one mechanism: the step that changes something, the wait until connector and tasks run, and the steps that
+restore what was there if they don't (`build_awaited`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -15,6 +20,7 @@ from seamark.changes.action import (
     Needs,
     NewName,
     Reads,
+    StepSeen,
     StepSequence,
     When,
     action_kind,
@@ -27,7 +33,7 @@ from seamark.changes.effect import ChangeKind, Effect
 from seamark.changes.images import find_references, find_typed, reveal_config, split_secrets
 from seamark.changes.step import CanNotUndo, ConnectorSubject, Intent, Step
 from seamark.connect.model import Connector, State
-from seamark.connectors.run_state import AwaitRunning, is_running
+from seamark.connectors.run_state import AwaitRunning, RestartFailed, RestartTasks, SetRunState, is_running
 from seamark.connectors.steps import (
     LEFTOVERS,
     CreateConnector,
@@ -43,6 +49,33 @@ from seamark.report.words import render_count
 
 RUNNING = "RUNNING"
 _AT_REST = frozenset({State.PAUSED, State.STOPPED})
+# Most invalid configs fail at once; some fail when the first rows are read.
+STABLE_SECONDS = 3.0
+# A task that is restarted shows RUNNING until it has ended: `task.shutdown.graceful.timeout.ms` is 5 s by default.
+RESTART_STABLE_SECONDS = STABLE_SECONDS + 5.0
+# No real request completes within this time. A context with such a limit has simulated servers and a simulated clock.
+_MADE_UP_SECONDS = 1.0
+
+
+def find_stable_seconds(in_flight_seconds: float, *, usual: float = STABLE_SECONDS) -> float:
+    """Return how long a connector has to run before it counts as running."""
+    return usual if in_flight_seconds >= _MADE_UP_SECONDS else in_flight_seconds / 10
+
+
+class OnFailure(StrEnum):
+    """What happens to a new connector that does not run."""
+
+    KEEP = "keep"
+    STOP = "stop"
+    # Where Connect is too old to stop a connector.
+    PAUSE = "pause"
+    DELETE = "delete"
+
+
+def build_awaited(first: Step, wait: AwaitRunning, *back: Step) -> StepSequence:
+    """Return a step, the wait until its connector runs, and the steps that restore what was there if it doesn't."""
+    waiting = replace(wait, restores=bool(back))
+    return (*in_turn(first, waiting), *((step, When.FALLBACK) for step in back))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +106,7 @@ class ApplyConnector(ConnectorSubject, Action):
     The values of the keys `keep` stay as Connect has them. `secret` are keys that contain secrets although their names
     don't indicate it. `state` is the initial state of a new connector. If the connector should run, the action waits
     for it, up to `wait_seconds`; if it ran before and does not run then, its previous config is restored. Without
-    `wait_seconds` there is no wait.
+    `wait_seconds` there is no wait. `on_failure` is what happens to a new connector that does not run.
     """
 
     shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
@@ -84,10 +117,13 @@ class ApplyConnector(ConnectorSubject, Action):
     state: str = RUNNING
     wait_seconds: float = 0.0
     stable_seconds: float = 0.0
+    on_failure: OnFailure = OnFailure.KEEP
 
     def find_permissions(self) -> frozenset[Permission]:
         """Return what a role must allow: deleting a connector is another permission than changing its config."""
-        return frozenset({Permission.DELETE}) if self.config is None else self.permissions
+        if self.config is None:
+            return frozenset({Permission.DELETE})
+        return self.permissions | ({Permission.DELETE} if self.on_failure is OnFailure.DELETE else set())
 
     def read(self, reads: Reads) -> ConnectorSeen:
         """Read the current connector."""
@@ -126,7 +162,7 @@ class ApplyConnector(ConnectorSubject, Action):
         if self.config is None or not self.wait_seconds:
             return in_turn(first)
         if seen.present is None:
-            return in_turn(first, wait) if self.state == RUNNING else in_turn(first)
+            return build_awaited(first, wait, *self._build_end()) if self.state == RUNNING else in_turn(first)
         status = seen.present.status
         if status is None or status.state in _AT_REST:
             return in_turn(first)
@@ -134,13 +170,26 @@ class ApplyConnector(ConnectorSubject, Action):
             # A config that did not run before is not restored.
             return in_turn(first, wait)
         back = self._build_back(seen.present, seen)
-        return (*in_turn(first, wait), (back, When.FALLBACK), (wait, When.FALLBACK))
+        return build_awaited(first, wait, back, wait)
+
+    def _build_end(self) -> tuple[Step, ...]:
+        """Return the step that ends a new connector which does not run."""
+        if self.on_failure is OnFailure.KEEP:
+            return ()
+        if self.on_failure is OnFailure.DELETE:
+            secret = (*self.secret, *find_references(self.config or {}))
+            return (DeleteConnector(self.cluster, self.name, secret=secret),)
+        return (SetRunState(self.cluster, self.name, "STOPPED" if self.on_failure is OnFailure.STOP else "PAUSED"),)
 
     def _build_back(self, present: Connector, seen: ConnectorSeen) -> PutConfig:
         held = {key: value for key, value in present.config.items() if key != "name"}
-        shown, kept = split_secrets(held, seen.revealed or self.config or {}, seen.typed)
+        # After the change Connect has the kept secrets still, so that the step needn't contain them.
+        present_then = {**(seen.revealed or self.config or {}), **{key: held[key] for key in self.keep if key in held}}
+        # A kept key is a secret even if only the new config's class types it, and that config doesn't contain it.
+        typed = seen.typed.union(self.keep)
+        shown, kept = split_secrets(held, present_then, typed)
         # If the config has a reference, the value that Connect has may be a secret as well.
-        secret = (*self.secret, *find_references(self.config or {}), *sorted(seen.typed.intersection(shown)))
+        secret = (*self.secret, *find_references(self.config or {}), *sorted(typed.intersection(shown)))
         back = PutConfig(self.cluster, self.name, shown, keep=kept, secret=secret)
         return replace(back, hidden=tuple(key for key in secret if key in shown))
 
@@ -183,12 +232,14 @@ class ApplyConnector(ConnectorSubject, Action):
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the action that restores the previous config."""
-        acted = [one for one in past.steps if one.may_have_acted and one.intent is not None]
-        first = acted[0]
-        back = None if first.intent is None else first.step.undo(first.intent)
-        if back is None or isinstance(back, CanNotUndo):
-            return back
-        return _from_step(back)
+        back = _undo_first(past)
+        return _from_step(back) if isinstance(back, Step) else back
+
+
+def _undo_first(past: ActionHistory) -> Step | CanNotUndo | None:
+    """Return the step that undoes the first step that may have acted; later ones only waited, or restored."""
+    first = next(one for one in past.steps if one.may_have_acted)
+    return None if first.intent is None else first.step.undo(first.intent)
 
 
 def _from_step(step: Step) -> ApplyConnector:
@@ -199,3 +250,113 @@ def _from_step(step: Step) -> ApplyConnector:
     if isinstance(step, PutConfig):
         return ApplyConnector(step.cluster, step.name, step.config, keep=step.keep, secret=step.secret)
     raise TypeError(f"{type(step).__name__} doesn't restore a connector")
+
+
+@action_kind("resume-connector")
+@needs_permission(Permission.OPERATE)
+@dataclass(frozen=True, slots=True)
+class ResumeConnector(ConnectorSubject, Action):
+    """Resume a connector and wait for it, up to `wait_seconds`; if it does not run, its previous state is restored."""
+
+    wait_seconds: float = 0.0
+    stable_seconds: float = 0.0
+
+    @property
+    def _first(self) -> SetRunState:
+        return SetRunState(self.cluster, self.name, RUNNING)
+
+    def read(self, reads: Reads) -> StepSeen:
+        """Read the current state."""
+        return self._first.see(reads)
+
+    def steps(self, seen: StepSeen) -> StepSequence:
+        """Return the steps: resume it, wait until it runs, else restore its previous state."""
+        if is_met(seen.intent):
+            return ()
+        if not self.wait_seconds:
+            return in_turn(self._first)
+        back = self._first.undo(seen.intent)
+        wait = AwaitRunning(
+            self.cluster, self.name, deadline_seconds=self.wait_seconds, stable_seconds=self.stable_seconds
+        )
+        return build_awaited(self._first, wait, *([back] if isinstance(back, Step) else []))
+
+    def needs(self, seen: StepSeen) -> Needs:
+        """Return the connector's locks."""
+        return Needs(seen.locks)
+
+    def effects(self, seen: StepSeen) -> tuple[Effect, ...]:
+        """Return one line for the connector."""
+        return self._first.effects(seen)
+
+    def find_intents(self, seen: StepSeen) -> Mapping[str, Intent]:
+        """Return the expected state."""
+        return self._first.find_intents(seen)
+
+    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
+        """Return the step that pauses or stops the connector again."""
+        back = _undo_first(past)
+        return back if isinstance(back, SetRunState | CanNotUndo) else None
+
+
+@action_kind("restart-connector")
+@needs_permission(Permission.OPERATE)
+@dataclass(frozen=True, slots=True)
+class RestartConnector(ConnectorSubject, Action):
+    """Restart parts of a connector (`RestartTasks`), and wait until connector and tasks run, up to `wait_seconds`.
+
+    With `pace`, so many connectors of the plan restart at once, and the first that does not run stops the rest.
+    """
+
+    only_failed: bool = True
+    task: int | None = None
+    pace: int = 0
+    wait_seconds: float = 0.0
+    stable_seconds: float = 0.0
+
+    @property
+    def _first(self) -> RestartTasks:
+        return RestartTasks(self.cluster, self.name, self.only_failed, self.task)
+
+    def read(self, reads: Reads) -> StepSeen:
+        """Read which parts are to be restarted."""
+        found = find_connector(reads, self.cluster, self.name)
+        return StepSeen(self._first.intend(reads.world), find_locks(reads, self.cluster, self.name, found, []))
+
+    def steps(self, seen: StepSeen) -> StepSequence:
+        """Return the steps: restart, and wait until everything runs if it is meant to."""
+        if is_met(seen.intent):
+            return ()
+        if not self.wait_seconds and self.only_failed and self.task is None:
+            # Without a wait, the step itself observes that nothing is failed any more.
+            return in_turn(RestartFailed(self.cluster, self.name))
+        if not self.wait_seconds or seen.intent.extra["state"] != RUNNING:
+            return in_turn(self._first)
+        wait = AwaitRunning(
+            self.cluster, self.name, deadline_seconds=self.wait_seconds, stable_seconds=self.stable_seconds
+        )
+        return build_awaited(self._first, wait)
+
+    def find_pace(self) -> int:
+        """Return how many connectors may restart at once."""
+        return self.pace
+
+    def needs(self, seen: StepSeen) -> Needs:
+        """Return the connector's locks."""
+        return Needs(seen.locks)
+
+    def effects(self, seen: StepSeen) -> tuple[Effect, ...]:
+        """Return one line for the connector."""
+        if is_met(seen.intent):
+            return ()
+        due = seen.intent.before["due"]
+        if self.only_failed:
+            return (Effect(ChangeKind.CHANGE, self.subject, f"restarts {', '.join(due)}", tasks=len(due)),)
+        tasks = len(due) - 1
+        words = f"restarts it and {render_count(tasks, 'task')}"
+        return (Effect(ChangeKind.CHANGE, self.subject, words, tasks=tasks),)
+
+    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
+        """Return None: a restart leaves nothing to restore."""
+        del past
+        return None

@@ -15,10 +15,19 @@ from seamark.connect.clusters import Clusters
 from seamark.connect.config import OWN_OFFSETS_TOPIC
 from seamark.connect.model import Connector
 from seamark.connect.plugins import find_type
+from seamark.connectors.actions import (
+    RESTART_STABLE_SECONDS,
+    STABLE_SECONDS,
+    ApplyConnector,
+    OnFailure,
+    RestartConnector,
+    ResumeConnector,
+    find_stable_seconds,
+)
 from seamark.connectors.config import build_config
 from seamark.connectors.policy import refuse_name, refuse_violations
-from seamark.connectors.run_state import RestartFailed, SetRunState
-from seamark.connectors.steps import CreateConnector, DeleteConnector, PutConfig
+from seamark.connectors.run_state import SetRunState
+from seamark.connectors.steps import DeleteConnector
 from seamark.core.readings import Reading
 from seamark.core.refs import ConnectorType
 from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, UsageError
@@ -88,8 +97,22 @@ class ConnectorPlans:
         self.planner = planner
         self.leftovers = leftovers
 
-    def create(self, name: str, given: Mapping[str, Any], *, cluster: str | None, state: str) -> PlannedChange:
-        """Plan a new connector."""
+    def create(
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        *,
+        cluster: str | None,
+        state: str,
+        wait_seconds: float = 0.0,
+        deletes: bool = False,
+    ) -> PlannedChange:
+        """Plan a new connector. If it does not run within `wait_seconds`, it is stopped; with `deletes`, deleted."""
+        if deletes and (not wait_seconds or state.upper() != "RUNNING"):
+            raise UsageError(
+                f"{name} can't be deleted on failure, because seamark does not wait until it runs",
+                hint="create it as RUNNING and with a wait",
+            )
         where = self.choose_cluster(cluster)
         config = build_config(name, given)
         refuse_violations([(name, where, config)], self._context)
@@ -105,7 +128,17 @@ class ConnectorPlans:
         kind = find_type(client.read_plugins(), config["connector.class"])
         return self.planner.plan(
             f"create {name}",
-            [CreateConnector(where, name, config, state=state.upper())],
+            [
+                ApplyConnector(
+                    where,
+                    name,
+                    config,
+                    state=state.upper(),
+                    wait_seconds=wait_seconds,
+                    stable_seconds=self._find_stable_seconds(),
+                    on_failure=self._choose_end(where, deletes=deletes),
+                )
+            ],
             notes=(
                 *self.leftovers.before_create(name, config, kind=kind, settings=settings),
                 *self._build_twin_notes(name, where, config),
@@ -122,7 +155,7 @@ class ConnectorPlans:
             for one in twins[:1]
         )
 
-    def change(self, connector: Connector, given: Mapping[str, Any]) -> PlannedChange:
+    def change(self, connector: Connector, given: Mapping[str, Any], *, wait_seconds: float = 0.0) -> PlannedChange:
         """Plan a complete new config."""
         named = given.get("name", connector.name)
         if named != connector.name and build_config(named, given, present=connector.config) == _cut_name(connector):
@@ -131,9 +164,10 @@ class ConnectorPlans:
                 cause="Connect can't change the name of a connector",
                 hint=_build_rename_hint(connector, named),
             )
-        return self._put(connector, build_config(connector.name, given, present=connector.config))
+        config = build_config(connector.name, given, present=connector.config)
+        return self._put(connector, config, wait_seconds=wait_seconds)
 
-    def set(self, connector: Connector, changes: Mapping[str, Any]) -> PlannedChange:
+    def set(self, connector: Connector, changes: Mapping[str, Any], *, wait_seconds: float = 0.0) -> PlannedChange:
         """Plan changes of some keys; None removes a key."""
         if "name" in changes:
             raise UsageError(
@@ -148,7 +182,7 @@ class ConnectorPlans:
             )
         present = {key: value for key, value in connector.config.items() if key not in removed and key != "name"}
         new = build_config(connector.name, {"connector.class": connector.plugin} | given, present=connector.config)
-        return self._put(connector, present | new)
+        return self._put(connector, present | new, wait_seconds=wait_seconds)
 
     def delete(self, connectors: Sequence[Connector]) -> PlannedChange:
         """Plan to delete connectors, with notes on what remains."""
@@ -163,8 +197,8 @@ class ConnectorPlans:
         except NotFoundError:
             return ()
 
-    def set_state(self, connectors: Sequence[Connector], state: str) -> PlannedChange:
-        """Plan to run, pause or stop connectors."""
+    def set_state(self, connectors: Sequence[Connector], state: str, *, wait_seconds: float = 0.0) -> PlannedChange:
+        """Plan to run, pause or stop connectors. Those that don't run within `wait_seconds` get their state back."""
         if state == "STOPPED":
             self._require(connectors, Capability.STOP, verb="stop")
         for connector in connectors:
@@ -174,23 +208,70 @@ class ConnectorPlans:
                     cause="it was created just now, or its status was lost",
                     hint="check it again: seamark connectors show NAME",
                 )
-        steps = [SetRunState(connector.cluster, connector.name, state) for connector in connectors]
-        return self._build(_VERBS[state], connectors, steps)
+        stable = self._find_stable_seconds()
+        actions: list[Action] = [
+            ResumeConnector(found.cluster, found.name, wait_seconds, stable)
+            if state == "RUNNING"
+            else SetRunState(found.cluster, found.name, state)
+            for found in connectors
+        ]
+        return self._build(_VERBS[state], connectors, actions)
 
-    def restart(self, connectors: Sequence[Connector]) -> PlannedChange:
-        """Plan to restart failed connectors and tasks; running ones are not changed."""
-        self._require(connectors, Capability.RESTART_TASKS, verb="restart the failed tasks of")
-        steps = [RestartFailed(connector.cluster, connector.name) for connector in connectors]
-        return self._build("restart the failed tasks of", connectors, steps)
+    def restart(
+        self,
+        connectors: Sequence[Connector],
+        *,
+        include_running: bool = False,
+        task: int | None = None,
+        pace: int | None = None,
+        wait_seconds: float = 0.0,
+    ) -> PlannedChange:
+        """Plan to restart failed connectors and tasks, all of them, or one task."""
+        if include_running and task is not None:
+            raise UsageError("a restart is of all tasks or of one", hint="choose one of the two")
+        is_rolling = bool(wait_seconds) and (include_running or task is not None)
+        most = (1 if is_rolling else 0) if pace is None else pace
+        if pace is not None and (pace < 1 or not wait_seconds):
+            raise UsageError("a pace needs a wait, and at least 1 connector at once", hint="set both")
+        verb = "restart the failed tasks of"
+        if include_running or task is not None:
+            verb = "restart" if task is None else f"restart task {task} of"
+        if task is None:
+            self._require(connectors, Capability.RESTART_TASKS, verb=verb)
+        stable = self._find_stable_seconds(RESTART_STABLE_SECONDS if include_running else STABLE_SECONDS)
+        actions = [
+            RestartConnector(found.cluster, found.name, not include_running, task, most, wait_seconds, stable)
+            for found in connectors
+        ]
+        notes = [f"at most {most} at once; the first that does not run stops the rest"] if most else []
+        return self._build(verb, connectors, actions, notes=notes if len(connectors) > 1 else [])
 
-    def _put(self, connector: Connector, config: Mapping[str, str]) -> PlannedChange:
+    def _find_stable_seconds(self, usual: float = STABLE_SECONDS) -> float:
+        return find_stable_seconds(self._context.journal.in_flight_seconds, usual=usual)
+
+    def _choose_end(self, cluster: str, *, deletes: bool) -> OnFailure:
+        if deletes:
+            return OnFailure.DELETE
+        can_stop = self._clusters.client(cluster).read_capabilities().has(Capability.STOP)
+        return OnFailure.STOP if can_stop else OnFailure.PAUSE
+
+    def _put(self, connector: Connector, config: Mapping[str, str], *, wait_seconds: float) -> PlannedChange:
         present = {key: value for key, value in connector.config.items() if key != "name"}
         name, cluster = connector.name, connector.cluster
         refuse_violations([(name, cluster, config)], self._context, present={(cluster, name): present})
         shown, kept = split_secrets(config, present, find_typed(self.planner.world, cluster, present, config))
-        step = PutConfig(connector.cluster, connector.name, shown, keep=kept)
-        notes = build_topic_note(connector, config)
-        return self._build("change the config of", [connector], [step], notes=notes)
+        action = ApplyConnector(
+            connector.cluster,
+            connector.name,
+            shown,
+            keep=kept,
+            wait_seconds=wait_seconds,
+            stable_seconds=self._find_stable_seconds(),
+        )
+        prepared = self.planner.prepare([action])
+        ((seen, why),) = ((one.seen, action.find_obstacle(one.seen)) for one in (*prepared.items, *prepared.met))
+        notes = (*build_topic_note(connector, config), *([f"can't be undone: {why}"] if why else []))
+        return self._build("change the config of", [connector], [action], notes=notes, known={0: seen})
 
     def _build(
         self,
@@ -199,11 +280,12 @@ class ConnectorPlans:
         steps: Sequence[Action],
         *,
         notes: Iterable[str] = (),
+        known: Mapping[int, Any] | None = None,
     ) -> PlannedChange:
         if not connectors:
             raise UsageError(f"nothing to {verb}: no connector is given", hint="pass NAME or CLUSTER/NAME")
         named = connectors[0].name if len(connectors) == 1 else f"{len(connectors)} connectors"
-        return self.planner.plan(f"{verb} {named}", steps, notes=notes)
+        return self.planner.plan(f"{verb} {named}", steps, notes=notes, known=known)
 
     def _build_delete_notes(self, connector: Connector) -> tuple[str, ...]:
         client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)

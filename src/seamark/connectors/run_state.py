@@ -1,35 +1,27 @@
-"""Steps that pause, resume or stop a connector, or restart its failed tasks."""
+"""Steps that pause, resume, stop or restart a connector, and the wait until it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from seamark.changes.action import (
-    Action,
-    ActionHistory,
     CheckStep,
-    Needs,
-    Reads,
     StepSeen,
-    StepSequence,
-    When,
     action_kind,
-    in_turn,
-    is_met,
     needs_permission,
 )
 from seamark.changes.effect import ChangeKind, Effect, FieldChange
 from seamark.changes.environment import Environment
 from seamark.changes.step import CanNotUndo, ConnectorSubject, Intent, Observed, Step, step_kind
 from seamark.connect.api import CONNECT, STATUSES
-from seamark.connect.model import ConnectorStatus, State
+from seamark.connect.model import ConnectorStatus, State, fold_trace
 from seamark.connectors.heal import describe_failure
-from seamark.connectors.read import find_run_state, read_run_state, read_status
+from seamark.connectors.read import find_run_state, read_run_state, read_status, tell_run_state
 from seamark.connectors.steps import ConnectorAction, say_tasks
 from seamark.errors import DeadlineError, NotFoundError, RefusedError, SeamarkError
 from seamark.policy.permissions import Permission
+from seamark.report.words import render_count
 
 # A check costs a request, or a share of a bulk request.
 _LOOK_SECONDS = 1.0
@@ -43,12 +35,17 @@ _EMPTY_SECONDS = 15.0
 @step_kind("await-running")
 @dataclass(frozen=True, slots=True)
 class AwaitRunning(ConnectorSubject, CheckStep):
-    """Waits for a connector and its tasks, until all of them have run for `stable_seconds`."""
+    """Waits for a connector and its tasks, until all of them have run for `stable_seconds`.
+
+    If a failure is followed by steps that restore what was there before, `restores` is set: then Connect no longer has
+    the trace, and only the journal does.
+    """
 
     aspect: ClassVar[str] = "health"
 
     deadline_seconds: float = 60.0
     stable_seconds: float = 3.0
+    restores: bool = False
 
     @property
     def settle_seconds(self) -> float:
@@ -98,10 +95,16 @@ class _Watch:
             raise RefusedError(
                 f"{self._step.subject} does not run with this config",
                 cause=describe_failure(status),
-                hint=f"show the whole trace: seamark connectors show {self._step.cluster}/{self._step.name} -o wide",
+                hint=self._build_hint(),
+                context=_build_context(status),
             )
         needed = self._step.stable_seconds if status is not None and status.tasks else _EMPTY_SECONDS
         return _lasts(self._running_since, now, needed)
+
+    def _build_hint(self) -> str:
+        if self._step.restores:
+            return "fix the cause and run the command again; its trace is in seamark journal show CHANGE -o json"
+        return f"show the whole trace: seamark connectors show {self._step.cluster}/{self._step.name} -o wide"
 
     def build_late(self, status: ConnectorStatus | None, trouble: SeamarkError | None) -> SeamarkError:
         """Build the error for the end of the wait."""
@@ -111,6 +114,13 @@ class _Watch:
             cause=seen,
             hint=f"show its state: seamark connectors show {self._step.cluster}/{self._step.name}",
         )
+
+
+def _build_context(status: ConnectorStatus) -> dict[str, str]:
+    """Return the telling lines of every trace, without secrets: after a rollback Connect has none of them."""
+    traces = (status.trace, *(task.trace for task in status.tasks))
+    lines = [line for trace in traces for line in fold_trace(trace).lines]
+    return {"trace": "\n".join(lines)} if lines else {}
 
 
 def is_running(status: ConnectorStatus) -> bool:
@@ -202,68 +212,9 @@ class SetRunState(ConnectorAction):
         return None if intent.before is None else SetRunState(self.cluster, self.name, intent.before["state"])
 
 
-@action_kind("set-declared-state")
-@needs_permission(Permission.OPERATE)
-@dataclass(frozen=True, slots=True)
-class SetDeclaredState(ConnectorSubject, Action):
-    """Run, pause or stop an existing connector as its spec declares.
-
-    If it should run, the action waits for it, up to `wait_seconds`; if it does not run then, its previous state is
-    restored. Without `wait_seconds` there is no wait.
-    """
-
-    state: str
-    wait_seconds: float = 0.0
-    stable_seconds: float = 0.0
-
-    def read(self, reads: Reads) -> StepSeen:
-        """Read the present state and the locks of the connector."""
-        return self._step.see(reads)
-
-    def steps(self, seen: StepSeen) -> StepSequence:
-        """Return the steps: set the state, wait until the connector runs, else restore the previous state."""
-        if is_met(seen.intent):
-            return ()
-        before = seen.intent.before
-        if self.state != "RUNNING" or not self.wait_seconds or before is None:
-            return in_turn(self._step)
-        wait = AwaitRunning(
-            self.cluster, self.name, deadline_seconds=self.wait_seconds, stable_seconds=self.stable_seconds
-        )
-        back = SetRunState(self.cluster, self.name, before["state"])
-        return (*in_turn(self._step, wait), (back, When.FALLBACK))
-
-    def needs(self, seen: StepSeen) -> Needs:
-        """Return the locks of the connector."""
-        return Needs(seen.locks)
-
-    def effects(self, seen: StepSeen) -> tuple[Effect, ...]:
-        """Return the line of the state, unless it is as declared."""
-        return self._step.effects(seen)
-
-    def find_intents(self, seen: StepSeen) -> Mapping[str, Intent]:
-        """Return the present and the declared state."""
-        return self._step.find_intents(seen)
-
-    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
-        """Return the action that restores the previous state, unless a fallback has done so."""
-        states = past.find_all(SetRunState)
-        if not states or (len(states) > 1 and states[-1].is_good):
-            return None
-        intent = states[0].intent
-        back = None if intent is None else states[0].step.undo(intent)
-        return back if isinstance(back, SetRunState) else None
-
-    @property
-    def _step(self) -> SetRunState:
-        return SetRunState(self.cluster, self.name, self.state)
-
-
-@action_kind("restart-failed")
-@needs_permission(Permission.OPERATE)
 @step_kind("restart-failed")
 @dataclass(frozen=True, slots=True)
-class RestartFailed(ConnectorAction):
+class RestartFailed(ConnectorSubject, Step):
     """Restart a connector's failed parts; running ones are not changed."""
 
     aspect: ClassVar[str] = "tasks"
@@ -271,10 +222,6 @@ class RestartFailed(ConnectorAction):
 
     def describe(self) -> str:
         return f"restart the failed tasks of {self.subject}"
-
-    def build_effect(self, seen: StepSeen) -> Effect:
-        failed = seen.intent.before["failed"]
-        return Effect(ChangeKind.CHANGE, self.subject, f"restarts {', '.join(failed)}", tasks=len(failed))
 
     def intend(self, world: Environment) -> Intent:
         failed = self._read_failed(world)
@@ -297,7 +244,66 @@ class RestartFailed(ConnectorAction):
 
     def _read_failed(self, world: Environment) -> list[str] | None:
         status = read_status(world, self.cluster, self.name)
+        return None if status is None else _find_failed(status)
+
+
+def _find_failed(status: ConnectorStatus) -> list[str]:
+    parts = ["connector"] if status.state is State.FAILED else []
+    return parts + [f"task {task.id}" for task in status.tasks if task.state is State.FAILED]
+
+
+@step_kind("restart-tasks")
+@dataclass(frozen=True, slots=True)
+class RestartTasks(ConnectorSubject, Step):
+    """Restart a connector's failed parts; without `only_failed` the connector and all its tasks; or one `task`.
+
+    A restarted task looks as before, and one that fails again within milliseconds never shows another state. So the
+    answer of Connect is the only evidence, and a request without an answer is repeated: a restart moves no data.
+    """
+
+    aspect: ClassVar[str] = "restart"
+    drifts: ClassVar[bool] = True
+    is_observable: ClassVar[bool] = False
+
+    only_failed: bool = True
+    task: int | None = None
+
+    def describe(self) -> str:
+        if self.task is not None:
+            return f"restart task {self.task} of {self.subject}"
+        return f"restart {'the failed tasks of ' if self.only_failed else ''}{self.subject}"
+
+    def intend(self, world: Environment) -> Intent:
+        status = read_status(world, self.cluster, self.name)
         if status is None:
-            return None
-        parts = ["connector"] if status.state is State.FAILED else []
-        return parts + [f"task {task.id}" for task in status.tasks if task.state is State.FAILED]
+            raise NotFoundError(f"{self.subject} has no status", hint="list the connectors: seamark connectors list")
+        state = tell_run_state(status, self.subject)
+        return Intent(before={"due": self._find_due(status, state)}, after={"due": []}, extra={"state": state})
+
+    def perform(self, world: Environment, intent: Intent) -> None:
+        connect = world.use(CONNECT)(self.cluster)
+        if self.task is not None:
+            connect.restart_task(self.name, self.task)
+        else:
+            connect.restart(self.name, include_tasks=True, only_failed=self.only_failed)
+
+    def observe(self, world: Environment, intent: Intent) -> Observed:
+        return Observed.BETWEEN if read_status(world, self.cluster, self.name) is None else Observed.AFTER
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        # A restarted task leaves nothing to restore.
+        return None
+
+    def _find_due(self, status: ConnectorStatus, state: str) -> list[str]:
+        if self.task is not None:
+            if self.task not in {task.id for task in status.tasks}:
+                raise RefusedError(
+                    f"{self.subject} has no task {self.task}",
+                    cause=f"it is {status.state} and has {render_count(len(status.tasks), 'task')}, numbered from 0",
+                    hint=f"list its tasks: seamark connectors show {self.cluster}/{self.name}",
+                )
+            return [f"task {self.task}"]
+        if self.only_failed:
+            return _find_failed(status)
+        # A paused or stopped connector has nothing that a restart would start.
+        return ["connector", *(f"task {task.id}" for task in status.tasks)] if state == "RUNNING" else []

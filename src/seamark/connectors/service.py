@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from seamark.connect.plugins import FleetPlugin, PluginDefinition
     from seamark.connectors.plans import ConnectorPlans
 
+WAIT_SECONDS = 60.0
+"""How long to wait until a connector and its tasks run, unless a call says otherwise."""
+
 Owners = str | Connector | Iterable[str | Connector]
 """The connectors of a call: NAME, CLUSTER/NAME, a connector as it was read, or several of them."""
 
@@ -142,11 +145,15 @@ class Connectors:
         state: str = "RUNNING",
         offsets_file: Path | None = None,
         fresh: bool = False,
+        wait_seconds: float = WAIT_SECONDS,
+        delete_on_failure: bool = False,
     ) -> PlannedChange:
         """Plan a new connector. The plan lists existing offsets or groups of that name.
 
         `offsets_file` is an export: the connector is created stopped, gets its offsets from the file, and runs only
         then. With `fresh` it starts without offsets: those that exist for its name are deleted in the same change.
+        Without either, a connector that does not run within `wait_seconds` is stopped, or deleted with
+        `delete_on_failure`; with 0 seconds there is no wait.
 
         Raises:
             AlreadyExistsError: A connector of that name exists.
@@ -155,16 +162,31 @@ class Connectors:
         if fresh and offsets_file is not None:
             raise UsageError("a connector starts from a file of offsets or without offsets, not both", hint="pass one")
         if fresh or offsets_file is not None:
+            if delete_on_failure:
+                raise UsageError(
+                    "a connector whose offsets are written first can't be deleted on failure",
+                    hint="create it, then undo the change if the connector doesn't run",
+                )
             return self._lifecycle().create(name, config, offsets_file, cluster=cluster, state=state)
-        return self._plans().create(name, config, cluster=cluster, state=state)
+        return self._plans().create(
+            name, config, cluster=cluster, state=state, wait_seconds=wait_seconds, deletes=delete_on_failure
+        )
 
-    def update(self, owner: str | Connector, config: Mapping[str, Any]) -> PlannedChange:
-        """Plan a complete new config of a connector."""
-        return self._plans().change(self._resolve(owner), config)
+    def update(
+        self, owner: str | Connector, config: Mapping[str, Any], *, wait_seconds: float = WAIT_SECONDS
+    ) -> PlannedChange:
+        """Plan a complete new config of a connector.
 
-    def set(self, owner: str | Connector, changes: Mapping[str, Any]) -> PlannedChange:
-        """Plan a change of some keys of a connector's config; None removes a key."""
-        return self._plans().set(self._resolve(owner), changes)
+        If the connector ran and does not run within `wait_seconds`, its previous config is restored. With 0 seconds
+        there is no wait.
+        """
+        return self._plans().change(self._resolve(owner), config, wait_seconds=wait_seconds)
+
+    def set(
+        self, owner: str | Connector, changes: Mapping[str, Any], *, wait_seconds: float = WAIT_SECONDS
+    ) -> PlannedChange:
+        """Plan a change of some keys of a connector's config; None removes a key. `wait_seconds` as for `update`."""
+        return self._plans().set(self._resolve(owner), changes, wait_seconds=wait_seconds)
 
     def delete(self, owners: Owners, *, with_offsets: bool = False) -> PlannedChange:
         """Plan to delete connectors. The plan lists what remains.
@@ -196,17 +218,39 @@ class Connectors:
         """Plan to pause connectors; their tasks stay assigned."""
         return self._plans().set_state(self._resolve_all(owners), "PAUSED")
 
-    def resume(self, owners: Owners) -> PlannedChange:
-        """Plan to resume connectors."""
-        return self._plans().set_state(self._resolve_all(owners), "RUNNING")
+    def resume(self, owners: Owners, *, wait_seconds: float = WAIT_SECONDS) -> PlannedChange:
+        """Plan to resume connectors.
+
+        One that does not run within `wait_seconds` is paused or stopped again. With 0 seconds there is no wait.
+        """
+        return self._plans().set_state(self._resolve_all(owners), "RUNNING", wait_seconds=wait_seconds)
 
     def stop(self, owners: Owners) -> PlannedChange:
         """Plan to stop connectors; their tasks end. Connect supports it from 3.5 on."""
         return self._plans().set_state(self._resolve_all(owners), "STOPPED")
 
-    def restart(self, owners: Owners) -> PlannedChange:
-        """Plan to restart failed connectors and tasks; running ones are not changed."""
-        return self._plans().restart(self._resolve_all(owners))
+    def restart(
+        self,
+        owners: Owners,
+        *,
+        include_running: bool = False,
+        task: int | None = None,
+        pace: int | None = None,
+        wait_seconds: float = WAIT_SECONDS,
+    ) -> PlannedChange:
+        """Plan to restart failed connectors and tasks; running ones are not changed.
+
+        Args:
+            owners: The connectors.
+            include_running: Restart each connector and all its tasks. Paused and stopped connectors are not changed.
+            task: Restart this task of each connector.
+            pace: How many connectors restart at once; the next begins when one of them runs, and the first that does
+                not run stops the rest. By default 1 with `include_running` or `task`, and no limit otherwise.
+            wait_seconds: How long to wait until connector and tasks run; 0 for no wait.
+        """
+        return self._plans().restart(
+            self._resolve_all(owners), include_running=include_running, task=task, pace=pace, wait_seconds=wait_seconds
+        )
 
     def _resolve(self, owner: str | Connector) -> Connector:
         return owner if isinstance(owner, Connector) else self.get(owner)

@@ -24,7 +24,7 @@ from seamark.connect.api import CONNECT, ConnectSnapshots
 from seamark.connect.capability import Capability
 from seamark.connect.clusters import Clusters
 from seamark.connect.plugins import find_type
-from seamark.connectors.actions import ApplyConnector, ConnectorSeen
+from seamark.connectors.actions import ApplyConnector, ConnectorSeen, SetDeclaredState, find_stable_seconds
 from seamark.connectors.comparison import (
     ConnectorDifference,
     Readings,
@@ -43,7 +43,6 @@ from seamark.connectors.consequences import CONNECTOR_SETTING, ConnectorSetting,
 from seamark.connectors.plans import build_topic_note
 from seamark.connectors.policy import build_breaches, build_refusal, find_violations, refuse_violations
 from seamark.connectors.read import find_run_state
-from seamark.connectors.run_state import SetDeclaredState
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.policy.check import SECRET_SCHEME, check_secret_reference
@@ -52,10 +51,6 @@ from seamark.report.words import render_names
 if TYPE_CHECKING:
     from seamark.context import Context
 
-# Most invalid configs fail at once; some fail when the first rows are read.
-_STABLE_SECONDS = 3.0
-# No real request completes within this time. A context with such a limit has simulated servers and a simulated clock.
-_MADE_UP_SECONDS = 1.0
 _STATES = ("", "RUNNING", "PAUSED", "STOPPED")
 _GLOB = frozenset("*?[")
 
@@ -392,13 +387,8 @@ class _Draft:
             secret=secret,
             state=difference.wanted.state or "RUNNING",
             wait_seconds=self._request.wait_seconds,
-            stable_seconds=self._stable_seconds,
+            stable_seconds=find_stable_seconds(self._context.journal.in_flight_seconds),
         )
-
-    @property
-    def _stable_seconds(self) -> float:
-        in_flight = self._context.journal.in_flight_seconds
-        return _STABLE_SECONDS if in_flight >= _MADE_UP_SECONDS else in_flight / 10
 
     def _build_state_action(self, difference: ConnectorDifference) -> SetDeclaredState:
         # A connector whose config changes as well is waited for once: after it was resumed.
@@ -407,7 +397,7 @@ class _Draft:
             difference.name,
             difference.state,
             wait_seconds=self._request.wait_seconds,
-            stable_seconds=self._stable_seconds,
+            stable_seconds=find_stable_seconds(self._context.journal.in_flight_seconds),
         )
 
     def _find_state_drifts(self, differences: Sequence[ConnectorDifference]) -> Iterator[Drift]:

@@ -283,11 +283,9 @@ class CreateConnector(ConnectorAction):
         return self.secret + find_references(self.config)
 
 
-@action_kind("put-config")
-@needs_permission(Permission.CHANGE_CONFIG)
 @step_kind("put-config")
 @dataclass(frozen=True, slots=True)
-class PutConfig(ConnectorAction):
+class PutConfig(ConnectorSubject, Step):
     """Replace a connector's config. The values of `keep` stay as Connect has them.
 
     `hidden` are keys of the config whose literal values no plan may contain, although neither their names nor their
@@ -297,7 +295,6 @@ class PutConfig(ConnectorAction):
     aspect: ClassVar[str] = "config"
     declares: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
-    shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
 
     config: Annotated[Mapping[str, str], SecretConfig(hidden="hidden")] = field(repr=False)
     keep: tuple[str, ...] = ()
@@ -307,16 +304,6 @@ class PutConfig(ConnectorAction):
 
     def describe(self) -> str:
         return f"change the config of {self.subject}, which restarts it"
-
-    def list_configs(self) -> tuple[Mapping[str, str], ...]:
-        return (self.config,)
-
-    def find_configs(self) -> tuple[ConfigWrite, ...]:
-        return (ConfigWrite(self.cluster, self.name, self.config, self.keep),)
-
-    def build_effect(self, seen: StepSeen) -> Effect:
-        words = f"restarts {render_count(seen.tasks, 'task')}" if seen.tasks else "no task runs now"
-        return Effect(ChangeKind.CHANGE, self.subject, words, build_config_fields(seen.intent), tasks=seen.tasks)
 
     def intend(self, world: Environment) -> Intent:
         refuse_hidden(self.config, self.subject)

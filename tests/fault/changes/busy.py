@@ -44,7 +44,7 @@ def plan_one(fleet, name, rng):
     if verb == "guarded":
         return build_planned(fleet, f"connect/{name}", key="mark", value=value)
     if verb == "set":
-        return fleet.connectors.set(f"connect/{name}", {"mark": value})
+        return fleet.connectors.set(f"connect/{name}", {"mark": value}, wait_seconds=0)
     return getattr(fleet.connectors, verb)(f"connect/{name}")
 
 

@@ -275,7 +275,8 @@ def test_a_failed_task_is_started_again(build_desk, journal):
         "file": str(folder / "out.txt"),
         "topics": desk.name,
     }
-    created = desk.must("connectors", "create", "-f", desk.write({"name": desk.name, "config": config}), "-y")
+    file = desk.write({"name": desk.name, "config": config})
+    created = desk.must("connectors", "create", "-f", file, "-y", "--no-wait")
     assert f"no group connect-{desk.name} exists" in created.out
 
     def is_failed():
@@ -305,6 +306,78 @@ def test_a_failed_task_is_started_again(build_desk, journal):
     assert f"group connect-{desk.name} is kept" in deleted.out
     again = desk.must("connectors", "create", "-f", desk.write({"name": desk.name, "config": config}), "--dry-run")
     assert f"group connect-{desk.name} exists" in again.out
+
+
+def find_output(desk, folder="out"):
+    """A sink, whose task fails where the folder of its file is missing."""
+    return {
+        "connector.class": "FileStreamSink",
+        "tasks.max": "1",
+        "file": str(desk.folder / folder / "out.txt"),
+        "topics": desk.name,
+    }
+
+
+@pytest.mark.parametrize("cluster", ["connect", "connect-3-5-2"])
+def test_what_does_not_run_is_restored(build_desk, cluster):
+    desk = build_desk(cluster=cluster)
+    file = desk.write({"name": desk.name, "config": find_output(desk, "missing")})
+
+    failed = desk.run("connectors", "create", "-f", file, "--yes")
+    assert failed.code == 3, failed.out + failed.err
+    assert "FileNotFoundException" in failed.err + failed.out or "Couldn't find or create file" in failed.err
+    desk.await_state("STOPPED")
+    undo(desk)
+    desk.await_look(None)
+
+    failed = desk.run("connectors", "create", "-f", file, "--yes", "--delete-on-failure")
+    assert failed.code == 3, failed.out + failed.err
+    desk.await_look(None)
+
+    (desk.folder / "out").mkdir()
+    desk.must("connectors", "create", "-f", desk.write({"name": desk.name, "config": find_output(desk)}), "--yes")
+    before = desk.await_state("RUNNING")
+    failed = desk.run("connectors", "update", desk.name, "--set", f"file={desk.folder}/missing/out.txt", "--yes")
+    assert failed.code == 3, failed.out + failed.err
+    desk.await_look(before)
+    wait_until(desk.has_task, "the previous config to run")
+
+    desk.must("connectors", "pause", desk.name, "--yes")
+    desk.must("connectors", "update", desk.name, "--set", f"file={desk.folder}/missing/out.txt", "--yes")
+    paused = desk.await_state("PAUSED")
+    failed = desk.run("connectors", "resume", desk.name, "--yes")
+    if cluster == "connect":
+        assert failed.code == 3, failed.out + failed.err
+        desk.await_look(paused)
+    assert desk.open_changes() == []
+
+
+def test_a_rolling_restart_stops_at_the_first_failure(build_desk):
+    desk = build_desk()
+    names = [f"{desk.name}-{number}" for number in range(3)]
+    try:
+        for name in names:
+            (desk.folder / name).mkdir()
+            file = desk.write({"name": name, "config": find_output(desk, name)})
+            desk.must("connectors", "create", "-f", file, "--yes")
+        rolled = desk.must("connectors", "restart", *names, "--all", "--yes")
+        assert "at most 1 at once" in rolled.out
+        assert rolled.out.count("restarts it and 1 task") == 3
+        one = desk.must("connectors", "restart", *names, "--task", "0", "--pace", "3", "--yes")
+        assert one.out.count("restarts task 0") == 3
+
+        shutil.rmtree(desk.folder / names[1])
+        failed = desk.run("connectors", "restart", *names, "--all", "--yes", "-o", "json")
+
+        assert failed.code == 3, failed.out + failed.err
+        result = json.loads(failed.out)
+        assert [step["outcome"] for step in result["steps"]] == ["done", "done", "done", "did not happen"]
+        assert len(result["left"]) == 2
+        (desk.folder / names[1]).mkdir()
+        desk.must("connectors", "restart", names[1], "--yes")
+    finally:
+        for name in names:
+            desk.run("connectors", "delete", name, "--confirm", name)
 
 
 @pytest.mark.parametrize("journal", ["file", "kafka"])

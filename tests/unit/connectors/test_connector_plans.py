@@ -37,12 +37,12 @@ def sink_group(name="connect-s", *, state="EMPTY", members=0):
 
 def test_create_plans_one_step_and_changes_nothing(connectors, game):
     planned = connectors.create("a", SOURCE_CONFIG)
-    assert [step.kind for step in planned.plan.steps] == ["create-connector"]
+    assert [step.kind for step in planned.plan.steps] == ["create-connector", "await-running", "set-run-state"]
     (effect,) = planned.effects
     assert (effect.sign, effect.subject, effect.words) == (ChangeKind.CREATE, SUBJECT, "create, RUNNING")
     assert len(effect.fields) == len(SOURCE_CONFIG)
     assert planned.plan.locks == ("source.workers/a",)
-    assert [found.subject for found in planned.plan.preconditions] == [f"{SUBJECT}#config"]
+    assert [found.subject for found in planned.plan.preconditions] == [f"{SUBJECT}#config", f"{SUBJECT}#state"]
     assert game.writes == 0
 
 

@@ -43,7 +43,7 @@ def test_the_shown_config_applied_back_changes_nothing(fleet, game) -> None:
 def test_a_change_beside_masks_leaves_the_secrets_byte_equal(fleet, game) -> None:
     shown = mask_config(game.configs["a"], unread=False) | {"tasks.max": "3", "file": "/other"}
     planned = fleet.connectors.update("a", shown)
-    (step,) = planned.plan.steps
+    step = planned.plan.steps[0]
     assert set(step.arguments["keep"]) == set(SECRETS)
     assert not set(SECRETS) & set(step.arguments["config"])
     fleet.apply(planned)

@@ -40,6 +40,9 @@ class LivingConnect:
         self.configs = {}
         self.states = {}
         self.failed_tasks = {}
+        # Which tasks of a running connector fail whenever they are started.
+        self.find_broken = lambda name: ()
+        self.restarted = []
         self.offsets = {}
         self.used_topics = {}
         self.failing = {}
@@ -159,8 +162,13 @@ class LivingConnect:
     def restart(self, name, *, include_tasks=False, only_failed=False):
         self._called("restart", name)
         assert include_tasks
-        assert only_failed
         self.failed_tasks[name] = set()
+        self.restarted.append((name, "failed" if only_failed else "all"))
+
+    def restart_task(self, name, task):
+        self._called("restart", name)
+        self.failed_tasks[name] = self.failed_tasks[name] - {task}
+        self.restarted.append((name, task))
 
     def waits(self):
         return ()
@@ -194,8 +202,15 @@ class LivingConnect:
     def _build(self, name):
         config, state = self.configs[name], State.of(self.states[name])
         count = 0 if state is State.STOPPED else int(config.get("tasks.max", "1"))
+        broken = set(self.find_broken(name)) if state is State.RUNNING else set()
+        failed = self.failed_tasks[name] | broken
         tasks = tuple(
-            Task(number, State.FAILED if number in self.failed_tasks[name] else state, "w1:8083")
+            Task(
+                number,
+                State.FAILED if number in failed else state,
+                "w1:8083",
+                trace="Boom: first\n\tat x\nCaused by: no such file" if number in broken else "",
+            )
             for number in range(count)
         )
         kind = ConnectorType.SINK if config["connector.class"] == SINK else ConnectorType.SOURCE
