@@ -12,9 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Any, Protocol, Self
 
 from seamark.changes.actor import LENGTH, Actor, ClockMark
+from seamark.changes.locks import find_owners
+from seamark.core.refs import EVERY_OWNER, OwnerPatterns
 from seamark.core.strict_json import StoredFormat, check_format
 from seamark.errors import JournalError, NotFoundError, TamperedJournalError, UsageError
 
@@ -277,6 +280,46 @@ class Head:
     def is_open(self) -> bool:
         """Whether the change is still open."""
         return self.last_kind is not EntryKind.CLOSE
+
+
+@dataclass(frozen=True, slots=True)
+class HeadFilter:
+    """Which changes are listed: those of owners, opened at or after `since`, by a user, in a state.
+
+    Connectors in `owners` have their worker group as their Connect cluster, as locks do. `by` is a name or a glob, with
+    or without host and process. `state` is "open" or an `Ending`, "" for any.
+    """
+
+    owners: OwnerPatterns = EVERY_OWNER
+    since: str = ""
+    by: str = ""
+    state: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every change is accepted."""
+        return self == HeadFilter()
+
+    def accepts(self, head: Head) -> bool:
+        """Return whether a change is listed."""
+        state = OPEN_STATE if head.is_open else head.ending
+        if head.opened_at < self.since or self.state not in ("", state) or not self._is_by(head.by):
+            return False
+        return not self.owners.texts or any(self._matches(owner) for lock in head.locks for owner in find_owners(lock))
+
+    def _is_by(self, by: str) -> bool:
+        user = by.rpartition("@")[0]
+        names = (by, user, user.removeprefix("claimed:"))
+        return not self.by or any(name == self.by or fnmatchcase(name, self.by) for name in names)
+
+    def _matches(self, owner: str) -> bool:
+        # A topic isn't the connector of the same name.
+        if owner.startswith("topic/"):
+            return any(fnmatchcase(owner, text) for text in self.owners.texts if text.startswith("topic/"))
+        return self.owners.matches(owner)
+
+
+OPEN_STATE = "open"
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,9 +90,10 @@ ENTRIES: Listing[Entry] = Listing(
 )
 
 
-def build_changes_view(heads: Sequence[Head], *, only_open: bool = False) -> View[Head]:
+def build_changes_view(heads: Sequence[Head], *, only_open: bool = False, is_filtered: bool = False) -> View[Head]:
     """Build the view of changes, the newest first."""
-    return View(CHANGE_LISTING, heads, empty="no open changes" if only_open else "no changes yet")
+    empty = "no open changes" if only_open else "no such changes" if is_filtered else "no changes yet"
+    return View(CHANGE_LISTING, heads, empty=empty)
 
 
 def build_entries_view(entries: Sequence[Entry]) -> View[Entry]:

@@ -18,7 +18,8 @@ from __future__ import annotations
 from urllib.parse import quote, unquote
 
 _CLUSTER, _GROUP, _SOURCE, _LOGGERS = "connect.", "group.", "source.", "loggers."
-_PIPELINE = "pipeline."
+_PIPELINE, _DATA = "pipeline.", "data."
+_SINK_GROUP, _TOPIC_OWNER = "connect-", "topic/"
 
 
 def connector_lock(name: str, *, workers: str) -> str:
@@ -33,7 +34,7 @@ def group_lock(group: str, *, workers: str = "") -> str:
 
 def topic_lock(topic: str) -> str:
     """Return the lock of a data topic."""
-    return f"data.{_encode(topic)}"
+    return f"{_DATA}{_encode(topic)}"
 
 
 def pipeline_lock(name: str) -> str:
@@ -49,6 +50,30 @@ def plan_lock(plan: str) -> str:
 def find_pipeline(lock: str) -> str | None:
     """Return the pipeline whose lock this is; None for a lock of something else."""
     return unquote(lock.removeprefix(_PIPELINE)) if lock.startswith(_PIPELINE) else None
+
+
+def find_owners(lock: str) -> tuple[str, ...]:
+    """Return the owners and the topic that a lock protects. A connector has its encoded worker group as its cluster.
+
+    A sink has the lock of its group: a group with Connect's name for the group of a sink is also that sink.
+    """
+    if lock.startswith(_SOURCE):
+        workers, _, name = lock.removeprefix(_SOURCE).partition("/")
+        return (build_scoped_owner(unquote(name), workers=unquote(workers)),)
+    if lock.startswith(_GROUP):
+        group, _, workers = lock.removeprefix(_GROUP).partition("@")
+        group, scope = unquote(group), unquote(workers)
+        is_usual = bool(workers) and group.startswith(_SINK_GROUP)
+        sink = (build_scoped_owner(group.removeprefix(_SINK_GROUP), workers=scope),) if is_usual else ()
+        return (f"group/{group}", *sink)
+    if lock.startswith(_PIPELINE):
+        return (f"pipeline/{find_pipeline(lock)}",)
+    return (f"{_TOPIC_OWNER}{unquote(lock.removeprefix(_DATA))}",) if lock.startswith(_DATA) else ()
+
+
+def build_scoped_owner(name: str, *, workers: str) -> str:
+    """Return a connector with its worker group in the place of its Connect cluster."""
+    return f"{_encode(workers)}/{name}"
 
 
 def file_lock(path: str, *, host: str) -> str:

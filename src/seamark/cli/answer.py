@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from seamark.core.refs import GLOB
 from seamark.core.secrets import mask_text
 from seamark.errors import NotFoundError, PartialError, SeamarkError, UnreachableError
 from seamark.report.listing import View
@@ -49,9 +50,6 @@ def choose_exit_code(errors: tuple[SeamarkError, ...], *, all_failed: bool) -> i
     return codes.pop() if len(codes) == 1 else UnreachableError.exit_code
 
 
-_GLOB = frozenset("*?[")
-
-
 class Named(Protocol):
     """Anything with a name."""
 
@@ -73,7 +71,7 @@ def add_missing(answer: Answer, known: Collection[str], names: Sequence[str], *,
     absent = tuple(
         NotFoundError(f"{noun} {name} does not exist", hint=f"run: seamark {noun}s list", context={noun: name})
         for name in names
-        if name not in known and not _GLOB & set(name)
+        if name not in known and not GLOB & set(name)
     )
     if not absent:
         return answer

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from seamark.cli.answer import Answer, build_answer
-from seamark.cli.options import show_command
+from seamark.cli.options import fail_on_option, is_failing, show_command
 from seamark.cli.tree import command, group
 from seamark.cli.watch import watch_command
 from seamark.connectors.worker_views import build_workers_view
@@ -18,15 +19,17 @@ if TYPE_CHECKING:
     from seamark.fleet import Fleet
 
 
-@command(examples=["seamark doctor", "seamark doctor -o json"])
+@command(examples=["seamark doctor", "seamark doctor --fail-on warning -o json"])
+@fail_on_option("there is a finding", default="error")
 @show_command
-def doctor(fleet: Fleet) -> Answer:
+def doctor(fleet: Fleet, *, fail_on: str) -> Answer:
     """Find problems and how to fix them.
 
-    Ends with exit code 1 if a finding is an error. Checks that passed are counted; -o wide lists them.
+    Checks that passed are counted; -o wide lists them.
     """
     findings = fleet.doctor.examine()
-    return Answer(build_findings_view(findings), exit_code=1 if has_errors(findings) else 0)
+    has_failed = is_failing((finding.severity for finding in findings), fail_on)
+    return Answer(build_findings_view(findings), exit_code=int(has_failed))
 
 
 def has_errors(findings: Iterable[Finding]) -> bool:
@@ -34,12 +37,19 @@ def has_errors(findings: Iterable[Finding]) -> bool:
     return any(finding.severity is Severity.ERROR for finding in findings)
 
 
-@command(examples=["seamark status", "seamark status --watch --interval 5s"])
+@command(examples=["seamark status", "seamark status --watch --interval 5s", "seamark status --fail-on error"])
+@fail_on_option("there is a problem")
 @watch_command
-def status(fleet: Fleet) -> Answer:
-    """Show the health of each Connect cluster."""
+def status(fleet: Fleet, *, fail_on: str | None) -> Answer:
+    """Show the health of each Connect cluster.
+
+    For --fail-on, a connector or task that failed is an error, and so is a Connect cluster without a worker that
+    responds. A connector in another unhealthy state is a warning, and so is a worker that doesn't respond.
+    """
     found = fleet.status()
-    return build_answer(build_status_view(found), found.failures, asked=len(fleet.context.connect))
+    answer = build_answer(build_status_view(found), found.failures, asked=len(fleet.context.connect))
+    has_failed = is_failing((cluster.severity for cluster in found.clusters), fail_on)
+    return replace(answer, exit_code=answer.exit_code or int(has_failed))
 
 
 @group()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from seamark.changes.journal import EntryKind
+from seamark.changes.journal import OPEN_STATE, Ending, EntryKind
 from seamark.changes.journal_views import build_changes_view, build_entries_view, build_rotation_view, build_setup_view
 from seamark.cli.answer import Answer
-from seamark.cli.complete import complete_changes, complete_open_changes
+from seamark.cli.complete import complete_changes, complete_connectors, complete_open_changes
 from seamark.cli.confirm import (
     ChangeOptions,
     StepLines,
@@ -25,7 +27,8 @@ from seamark.cli.confirm import (
 from seamark.cli.options import Number, global_options, option, pass_session, show_command
 from seamark.cli.session import Session
 from seamark.cli.tree import command, group
-from seamark.errors import RefusedError
+from seamark.core.time import parse_duration
+from seamark.errors import RefusedError, UsageError
 from seamark.policy.permissions import find_confirmation
 
 if TYPE_CHECKING:
@@ -78,15 +81,56 @@ def journal() -> None:
     """Show, resume and undo changes."""
 
 
-@journal.command("list", examples=["seamark journal list", "seamark journal list --state open"])
+_STATES = [OPEN_STATE, *(ending.value for ending in Ending)]
+
+
+@journal.command(
+    "list",
+    examples=[
+        "seamark journal list",
+        "seamark journal list log-guild group/billing --since 7d",
+        "seamark journal list --state partly --by ana",
+    ],
+)
+@click.argument("owners", nargs=-1, metavar="[OWNER|GLOB]...", shell_complete=complete_connectors)
 @option("--limit", type=Number(minimum=1), default=20, show_default=True, metavar="N", help="List at most N changes.")
-@option("--state", type=click.Choice(["all", "open"]), default="all", help="List all changes, or open ones only.")
-@show_command
-def list_changes(fleet: Fleet, *, limit: int, state: str) -> Answer:
-    """List changes, newest first."""
-    only_open = state == "open"
-    heads = fleet.journal.list(limit=limit, only_open=only_open)
-    return Answer(build_changes_view(heads, only_open=only_open))
+@option("--since", metavar="DURATION|TIME", help="Only changes opened since then: 7d, or 2026-11-14T12:00:00Z.")
+@option("--by", metavar="USER", default="", help="Only changes of USER, also as a glob.")
+@option(
+    "--state",
+    type=click.Choice(["all", *_STATES]),
+    metavar="STATE",
+    default="all",
+    show_default=True,
+    help=f"Only changes in this state: {', '.join(_STATES)}.",
+)
+@global_options
+@pass_session
+def list_changes(
+    session: Session, *, owners: tuple[str, ...], limit: int, since: str | None, by: str, state: str
+) -> None:
+    """List changes, newest first.
+
+    OWNER is a connector, group/NAME, pipeline/NAME or topic/NAME: only changes that held its lock.
+    """
+    opened_since = None if since is None else _parse_since(since, now=session.now())
+    chosen = "" if state == "all" else state
+    is_filtered = bool(owners or since or by or chosen)
+    with session.fleet() as fleet:
+        heads = fleet.journal.list(owners, limit=limit, since=opened_since, by=by, state=chosen)
+    only_open = chosen == OPEN_STATE and not (owners or since or by)
+    session.show(Answer(build_changes_view(heads, only_open=only_open, is_filtered=is_filtered)))
+
+
+def _parse_since(text: str, *, now: datetime) -> datetime:
+    """Return a point in time given as such, UTC without a zone, or as a duration before now."""
+    with suppress(ValueError, OverflowError):
+        return now - timedelta(seconds=parse_duration(text))
+    with suppress(ValueError):
+        found = datetime.fromisoformat(text.strip())
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+    expected = "expected a duration such as 7d, or a time such as 2026-11-14T12:00:00Z"
+    raise UsageError(f"invalid value {text!r} for --since: {expected}")
 
 
 @journal.command("show", examples=["seamark journal show 01JCQ8"])

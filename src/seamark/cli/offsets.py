@@ -27,10 +27,14 @@ from seamark.cli.session import Session
 from seamark.cli.tree import group
 from seamark.errors import SeamarkError
 from seamark.offsets.list_views import build_check_view, build_comparison_view, build_history_view, build_orphans_view
+from seamark.offsets.model import OffsetAnomaly
 from seamark.offsets.views import build_offsets_view
 
 if TYPE_CHECKING:
     from seamark.fleet import Fleet
+
+
+_FINDINGS = ["orphaned", *(anomaly.value for anomaly in OffsetAnomaly if not anomaly.value.startswith("rest-"))]
 
 
 @group(
@@ -41,7 +45,6 @@ if TYPE_CHECKING:
         "clean": "offsets purge",
         "backup": "offsets export",
         "rollback": "offsets restore",
-        "list": "offsets show",
     }
 )
 def offsets() -> None:
@@ -67,6 +70,37 @@ def show_offsets(session: Session, *, owner: str, route: str | None, raw: bool) 
     with session.fleet() as fleet:
         owned = fleet.offsets.get(owner, route=route)
         session.show(Answer(build_offsets_view(owned, raw=raw, now=session.now())))
+
+
+@offsets.command(
+    "list",
+    examples=[
+        "seamark offsets list",
+        "seamark offsets list 'log-*' group/billing -o json",
+        "seamark offsets list --finding orphaned",
+    ],
+)
+@click.argument("owners", nargs=-1, metavar="[OWNER|GLOB]...", shell_complete=complete_connectors)
+@option(
+    "--finding",
+    type=click.Choice(_FINDINGS),
+    metavar="NAME",
+    help="Only offsets with this finding, such as orphaned or misplaced.",
+)
+@global_options
+@pass_session
+def list_offsets(session: Session, *, owners: tuple[str, ...], finding: str | None) -> None:
+    """List the offsets of every owner.
+
+    Sources, sinks, other groups and pipelines, each offset with its store, its age and its findings. An offsets topic
+    is read once for all connectors. OWNER is a connector, group/NAME or pipeline/NAME.
+    """
+    from seamark.offsets.list_views import build_list_view  # noqa: PLC0415
+
+    with without_collector(), session.fleet() as fleet:
+        found = fleet.offsets.list(owners, finding=finding or "")
+        view = build_list_view(found, now=session.now())
+        session.show(build_answer(view, found.failures, asked=len(found.failures) + (1 if len(found) else 0)))
 
 
 @offsets.command(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from seamark.cli.session import Session
 from seamark.cli.tree import GlobalOption
+from seamark.core.readings import Severity
 from seamark.core.time import parse_duration
 from seamark.report.data import OutputFormat
 from seamark.report.words import parse_number, render_number
@@ -67,6 +68,26 @@ def _build_invalid(
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_LEVELS = {"warning": (Severity.ERROR, Severity.WARNING), "error": (Severity.ERROR,)}
+
+
+def fail_on_option(condition: str, *, default: str | None = None) -> Callable[[F], F]:
+    """Return the option `--fail-on LEVEL`, by which a read ends with 1 under a condition, for cron and Kubernetes."""
+    return click.option(
+        "--fail-on",
+        type=click.Choice(list(_LEVELS)),
+        metavar="LEVEL",
+        default=default,
+        show_default=True,
+        help=f"Exit with 1 if {condition} of this level or worse: warning, error.",
+    )
+
+
+def is_failing(found: Iterable[Severity], level: str | None) -> bool:
+    """Return whether one of the severities is of the level of `--fail-on` or worse; never without a level."""
+    return level is not None and any(severity in _LEVELS[level] for severity in found)
+
 
 option = click.option
 pass_session = click.make_pass_decorator(Session)

@@ -16,12 +16,11 @@ import click
 from seamark.cli.answer import Answer, build_answer
 from seamark.cli.confirm import confirm_by_name, consent_options, report_unchanged
 from seamark.cli.copy_options import spark_options
-from seamark.cli.options import Duration, global_options, option, pass_session
+from seamark.cli.options import Duration, fail_on_option, global_options, is_failing, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.spec_options import file_options
 from seamark.cli.tree import command, group
 from seamark.cli.watch import watch_command
-from seamark.core.readings import Severity
 from seamark.errors import SeamarkError, UsageError
 from seamark.pipelines.submission import DEFAULT_IMAGE, SubmitForm
 from seamark.report.words import render_count, render_number
@@ -331,9 +330,6 @@ def _run_one(
     session.show(Answer(build_landing_view(fleet.pipelines.plan(declared))))
 
 
-_LEVELS = {"warning": (Severity.ERROR, Severity.WARNING), "error": (Severity.ERROR,)}
-
-
 @pipelines.command("list", examples=["seamark pipelines list", "seamark pipelines list 'pay*' -f config"])
 @click.argument("name", nargs=-1)
 @file_options(required=False)
@@ -356,12 +352,7 @@ def list_pipelines(fleet: Fleet, *, name: tuple[str, ...], file: tuple[Path, ...
 )
 @click.argument("name", nargs=-1)
 @file_options(required=False)
-@option(
-    "--fail-on",
-    type=click.Choice(list(_LEVELS)),
-    metavar="LEVEL",
-    help="Exit with 1 if a pipeline has a problem of this level or worse: warning, error.",
-)
+@fail_on_option("a pipeline has a problem")
 @watch_command
 def show_landings(
     fleet: Fleet, *, name: tuple[str, ...], file: tuple[Path, ...], allow_python: bool, fail_on: str | None
@@ -391,8 +382,7 @@ def _read_statuses(
     answer = build_answer(view, {one.name: one.error for one in found if one.error is not None}, asked=len(found))
     if fail_on is None:
         return answer
-    has_failed = any(one.severity in _LEVELS[fail_on] for one in found)
-    return replace(answer, exit_code=1 if has_failed else 0)
+    return replace(answer, exit_code=int(is_failing((one.severity for one in found), fail_on)))
 
 
 for found in (submit_landing, compact_landing, vacuum_landing):

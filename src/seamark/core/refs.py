@@ -7,9 +7,10 @@ subjects. Names of connectors may contain slashes, names of Connect clusters don
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Generic, Protocol, TypeVar
 
 P = TypeVar("P")
@@ -41,6 +42,7 @@ class Port(Generic[P]):
 CONNECTOR, TOPIC, GROUP, PIPELINE = "connector", "topic", "group", "pipeline"
 # Owners that have an offset for each partition of a topic.
 _BY_PARTITION = frozenset({GROUP, PIPELINE})
+GLOB = frozenset("*?[")
 _MIRROR = "seamark-pipeline-"
 
 
@@ -84,6 +86,26 @@ def parse_owner(text: str) -> Ref:
     if not slash:
         return Ref(CONNECTOR, text)
     return Ref(first, rest) if first in _BY_PARTITION else Ref(CONNECTOR, rest, first)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerPatterns:
+    """Owners and globs of owners, a connector with or without its Connect cluster. Without any, all owners match."""
+
+    texts: tuple[str, ...] = ()
+
+    def matches(self, owner: str) -> bool:
+        """Return whether an owner, with its Connect cluster, is selected."""
+        names = (owner,) if is_group_owner(owner) else (owner, parse_owner(owner).name)
+        return not self.texts or any(name == text or fnmatchcase(name, text) for name in names for text in self.texts)
+
+    def find_missing(self, owners: Collection[str]) -> tuple[str, ...]:
+        """Return what is neither a glob nor one of the owners."""
+        known = {*owners, *(parse_owner(owner).name for owner in owners if not is_group_owner(owner))}
+        return tuple(text for text in self.texts if text not in known and not GLOB & set(text))
+
+
+EVERY_OWNER = OwnerPatterns()
 
 
 def qualify_connector(name: str, cluster: str) -> str:

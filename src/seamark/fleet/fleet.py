@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from seamark.changes.permissions import permits
@@ -15,6 +14,7 @@ from seamark.connect.model import Wait
 from seamark.connectors.service import Connectors
 from seamark.connectors.workers import Workers
 from seamark.core.readings import Finding
+from seamark.core.refs import OwnerPatterns
 from seamark.kafka.api import BrokersPort, KafkaPort
 from seamark.offsets.service import Offsets, find_config_reader
 from seamark.overview.status import FleetStatus, read_status
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from seamark.errors import SeamarkError
     from seamark.fleet.changes import Changes
     from seamark.fleet.environment import LiveEnvironment, PlanEnvironment
-    from seamark.fleet.identity import Identities
+    from seamark.fleet.identity import FleetLocks, Identities
     from seamark.fleet.journal import Journal
     from seamark.groups.lag import GroupLag
     from seamark.groups.service import Groups
@@ -96,9 +96,7 @@ class Fleet:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -156,7 +154,9 @@ class Fleet:
     @permits(Permission.READ)
     def offsets(self) -> Offsets:
         """Return the API for offsets."""
-        return Offsets(self._clusters, self.connectors, stores=lambda: self._stores, open_plan=self._open_offset_plan)
+        plan, pipelines = self._open_offset_plan, self._read_registered
+        stores = lambda: self._stores  # noqa: E731
+        return Offsets(self._clusters, self.connectors, stores=stores, open_plan=plan, read_pipelines=pipelines)
 
     @cached_property
     @permits(Permission.READ)
@@ -247,18 +247,20 @@ class Fleet:
         )
 
     @permits(Permission.READ)
-    def lag(self, *, seconds: bool = True) -> Reading[GroupLag]:
-        """Return the lag of every group and every sink in records, and in seconds, largest first."""
+    def lag(self, owners: Sequence[str] = (), *, seconds: bool = True) -> Reading[GroupLag]:
+        """Return the lag of every group and every sink, or those of `owners`, in records and seconds, largest first."""
         from seamark.groups.lag import read_lag  # noqa: PLC0415
 
-        return read_lag(self._world.kafka(), self._clusters, now=self._world.clock.now(), with_seconds=seconds)
+        now, only = self._world.clock.now(), OwnerPatterns(tuple(owners))
+        return read_lag(self._world.kafka(), self._clusters, now=now, with_seconds=seconds, only=only)
 
     @permits(Permission.READ)
-    def source_lag(self) -> Reading[SourceLag]:
-        """Return what every source has not yet read, counted in the databases of the context, largest first."""
+    def source_lag(self, owners: Sequence[str] = ()) -> Reading[SourceLag]:
+        """Return what all sources, or `owners`, have not yet read, counted in their databases, largest first."""
         from seamark.offsets.read.lag import read_source_lags  # noqa: PLC0415
 
-        return read_source_lags(self.context, clusters=self._clusters, stores=self._stores)
+        only = OwnerPatterns(tuple(owners))
+        return read_source_lags(self.context, clusters=self._clusters, stores=self._stores, only=only)
 
     @cached_property
     @permits(Permission.READ)
@@ -289,6 +291,7 @@ class Fleet:
             journal=self._find_journal,
             keys=lambda: self._world.keys,
             actor=lambda: self._actor,
+            find_patterns=self._locks.find_patterns,
         )
 
     @permits(Permission.READ)
@@ -460,11 +463,14 @@ class Fleet:
         from seamark.fleet.identity import Identities  # noqa: PLC0415
 
         build = self._build_kafka
-        return Identities(
-            self.context,
-            self._clusters,
-            open_kafka=self._world.kafka if build is build_kafka_admin else lambda: build(self.context.kafka),
-        )
+        open_kafka = self._world.kafka if build is build_kafka_admin else lambda: build(self.context.kafka)
+        return Identities(self.context, self._clusters, open_kafka=open_kafka)
+
+    @property
+    def _locks(self) -> FleetLocks:
+        from seamark.fleet.identity import FleetLocks  # noqa: PLC0415
+
+        return FleetLocks(self._clusters, self._identities)
 
     def _find_changes(self, plan: Plan) -> Changes:
         """Return what changes the clusters of a plan, by the names that the plan uses for them.
@@ -502,13 +508,12 @@ class Fleet:
     def _planner(self) -> Planner:
         from seamark.changes.planner import Planner  # noqa: PLC0415
         from seamark.fleet.environment import build_plan_ports  # noqa: PLC0415
-        from seamark.fleet.identity import FleetLocks  # noqa: PLC0415
 
         ports = build_plan_ports(
             self.context,
             self._clusters,
             world=self._world,
-            locks=FleetLocks(self._clusters, self._identities),
+            locks=self._locks,
             # The plans are built from this planner: they are looked up when they are needed.
             open_plans=lambda: self._plans,
             open_copies=lambda: self.copies,
@@ -574,8 +579,8 @@ class Fleet:
     def _spec_plans(self) -> SpecPlans:
         from seamark.specs.planner import SpecPlans  # noqa: PLC0415
 
-        journal, names = self._find_journal, self._identities
-        return SpecPlans(self.context, planner=self._planner, clock=self._world.clock, journal=journal, names=names)
+        names, clock = self._identities, self._world.clock
+        return SpecPlans(self.context, planner=self._planner, clock=clock, journal=self._find_journal, names=names)
 
     @cached_property
     def _changes(self) -> Changes:
@@ -604,8 +609,7 @@ class Fleet:
         from seamark.changes.signing import SignedJournal  # noqa: PLC0415
 
         if self._opened is None:
-            opened = (self._open_journal or open_journal)(self.context)
-            self._opened = SignedJournal(opened, self._world.keys.read)
+            self._opened = SignedJournal((self._open_journal or open_journal)(self.context), self._world.keys.read)
         return self._opened
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from seamark.changes.identity import ConnectIdentity, Identity, build_wrong_connect, build_wrong_kafka
-from seamark.changes.locks import cluster_lock, connector_lock, group_lock, loggers_lock
+from seamark.changes.locks import build_scoped_owner, cluster_lock, connector_lock, group_lock, loggers_lock
 from seamark.changes.plan import Plan
 from seamark.changes.step import Step
 from seamark.connect.clusters import Clusters
@@ -19,7 +20,7 @@ from seamark.connect.config import find_group
 from seamark.connect.model import Worker
 from seamark.context.urls import build_worker_id
 from seamark.core.readings import fan_out
-from seamark.core.refs import ConnectorType
+from seamark.core.refs import CONNECTOR, GLOB, TOPIC, ConnectorType, OwnerPatterns, parse_owner
 from seamark.errors import RefusedError, SeamarkError
 from seamark.kafka.model import KafkaCluster
 
@@ -284,3 +285,32 @@ class FleetLocks:
             frozenset({group_lock(group, workers=self._identities.find_scope(found) if found else "")})
             for group, found in ((group, clusters.get(group, "")) for group in groups)
         ]
+
+    def find_patterns(self, owners: Sequence[str]) -> OwnerPatterns:
+        """Return the patterns by which locks in the journal name these owners.
+
+        A sink has the lock of its group, whose name its config can override. A Connect cluster that doesn't respond
+        isn't an error, because the journal can be read without it: then all connectors of the name match.
+        """
+        return OwnerPatterns(tuple(dict.fromkeys(text for owner in owners for text in self._find_texts(owner))))
+
+    def _find_texts(self, owner: str) -> Iterator[str]:
+        found = parse_owner(owner)
+        if found.kind != CONNECTOR or found.cluster == TOPIC:
+            yield owner
+            return
+        clusters = [found.cluster] if found.cluster in self._clusters.names else self._clusters.names
+        name = found.name if found.cluster in self._clusters.names else owner
+        if found.cluster in self._clusters.names:
+            try:
+                yield build_scoped_owner(name, workers=self._identities.find_scope(found.cluster))
+            except SeamarkError:
+                yield name
+        else:
+            yield owner
+        for cluster in clusters if not GLOB & set(name) else ():
+            with suppress(SeamarkError):
+                connector = self._clusters.client(cluster).read_connector(name)
+                if connector.type is ConnectorType.SINK:
+                    group = find_group(name, connector.config, self._clusters.settings(cluster))
+                    yield f"group/{group}"

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from seamark.changes.actor import Actor
 from seamark.changes.history import read_open, read_plan
-from seamark.changes.journal import Entry, Head, JournalPort, OpenChange
+from seamark.changes.journal import OPEN_STATE, Entry, Head, HeadFilter, JournalPort, OpenChange, format_timestamp
 from seamark.changes.keys import build_key_item, check_key, read_rotation, record_first_key, rotate_key
 from seamark.changes.outcome import ChangeResult, Progress
 from seamark.changes.permissions import build_access, check_permission
 from seamark.changes.plan import Plan
 from seamark.changes.planner import check_named
 from seamark.changes.setup import JournalSetup, KeyRotation, make_setup, read_setup
+from seamark.core.refs import EVERY_OWNER, OwnerPatterns
 from seamark.errors import JournalError, NotFoundError
 from seamark.fleet.changes import Changes
 from seamark.policy.permissions import Permission
@@ -24,6 +26,10 @@ from seamark.report.text import escape_json
 if TYPE_CHECKING:
     from seamark.changes.keys import Keys
     from seamark.context import Context
+
+
+# Each search reads this many times as many changes as the one before: all but the last cost a seventh of it.
+_GROWTH = 8
 
 
 class Journal:
@@ -37,20 +43,58 @@ class Journal:
         journal: Callable[[], JournalPort],
         keys: Callable[[], Keys],
         actor: Callable[[], Actor],
+        find_patterns: Callable[[Sequence[str]], OwnerPatterns],
     ) -> None:
-        """Create the API. `find_changes` returns what changes the clusters of a plan, or raises for other clusters."""
+        """Create the API. `find_changes` returns what changes the clusters of a plan, or raises for other clusters.
+
+        `find_patterns` returns how locks name the owners of this context.
+        """
         self._context = context
         self._find_changes = find_changes
         self._journal = journal
         self._keys = keys
         self._actor = actor
+        self._find_patterns = find_patterns
 
-    def list(self, *, limit: int | None = None, only_open: bool = False) -> tuple[Head, ...]:
-        """Return changes, newest first; with `only_open` those that are not finished."""
+    def list(
+        self,
+        owners: Sequence[str] = (),
+        *,
+        limit: int | None = None,
+        only_open: bool = False,
+        since: datetime | None = None,
+        by: str = "",
+        state: str = "",
+    ) -> tuple[Head, ...]:
+        """Return changes, newest first; with `only_open` those that are not finished.
+
+        `owners` are connectors, `group/NAME`, `pipeline/NAME` and `topic/NAME`, also with globs. `since` is when a
+        change was opened, `by` who holds or held it, `state` is `open` or how it ended.
+        """
+        wanted = HeadFilter(
+            self._find_patterns(owners) if owners else EVERY_OWNER,
+            since=format_timestamp(since.timestamp()) if since else "",
+            by=by,
+            state=OPEN_STATE if only_open else state,
+        )
         with self._explain_missing():
-            if only_open:
-                return self._journal().open_heads()[:limit]
-            return self._journal().heads(limit=limit)
+            if wanted.state == OPEN_STATE:
+                # They have a small topic of their own.
+                return tuple(head for head in self._journal().open_heads() if wanted.accepts(head))[:limit]
+            return self._find_heads(wanted, limit)
+
+    def _find_heads(self, wanted: HeadFilter, limit: int | None) -> tuple[Head, ...]:
+        """Return the newest accepted changes. Only as much of the journal is read as needed, if there is a limit."""
+        if wanted.is_empty or limit is None:
+            return tuple(head for head in self._journal().heads(limit=limit) if wanted.accepts(head))
+        size = limit
+        while True:
+            size *= _GROWTH
+            heads = self._journal().heads(limit=size)
+            found = tuple(head for head in heads if wanted.accepts(head))
+            is_past = bool(heads) and heads[-1].opened_at < wanted.since
+            if len(found) >= limit or len(heads) < size or is_past:
+                return found[:limit]
 
     def show(self, change: str) -> tuple[Entry, ...]:
         """Return every entry of a change, with its chain verified. The ID may be abbreviated."""

@@ -8,9 +8,17 @@ from math import sqrt
 
 from seamark.connect.clusters import Clusters
 from seamark.connect.config import find_group
-from seamark.core.readings import Reading
-from seamark.core.refs import ConnectorType
-from seamark.errors import SeamarkError
+from seamark.core.readings import Reading, Severity
+from seamark.core.refs import (
+    EVERY_OWNER,
+    ConnectorType,
+    OwnerPatterns,
+    build_group_owner,
+    build_pipeline_owner,
+    find_mirror,
+    is_mirror,
+)
+from seamark.errors import NotFoundError, SeamarkError, UsageError
 from seamark.kafka.api import BrokersPort
 from seamark.kafka.groups import Committed, Group, GroupListing, GroupType
 from seamark.kafka.model import LogOffsets, OffsetAndTimestamp, OffsetSpec, TopicPartition
@@ -18,19 +26,25 @@ from seamark.kafka.model import LogOffsets, OffsetAndTimestamp, OffsetSpec, Topi
 
 @dataclass(frozen=True, slots=True)
 class GroupOwners:
-    """Sinks and Connect cluster of each group, and the Connect clusters that didn't respond."""
+    """Sinks and Connect cluster of each group, all sources, and the Connect clusters that didn't respond."""
 
     sinks: Mapping[str, tuple[str, ...]]
     clusters: Mapping[str, str]
     failures: Mapping[str, SeamarkError]
+    sources: frozenset[str] = frozenset()
 
     def find(self, group: str) -> str:
         """Return the sinks of a group as one text; "" if it isn't the group of a known sink."""
         return ", ".join(self.sinks.get(group, ()))
 
+    def list_owners(self, group: str) -> tuple[str, ...]:
+        """Return all owners by which the offsets of a group can be named: the group, its sinks, its pipeline."""
+        pipelines = (build_pipeline_owner(group.removeprefix(find_mirror(""))),) if is_mirror(group) else ()
+        return (build_group_owner(group), *self.sinks.get(group, ()), *pipelines)
+
 
 def read_owners(clusters: Clusters) -> GroupOwners:
-    """Read the sinks of every Connect cluster."""
+    """Read the sinks and sources of every Connect cluster."""
     answers = clusters.ask(lambda client: client.read_connectors())
     sinks: dict[str, list[str]] = {}
     found_in: dict[str, str] = {}
@@ -41,7 +55,13 @@ def read_owners(clusters: Clusters) -> GroupOwners:
                 group = find_group(connector.name, connector.config, settings)
                 sinks.setdefault(group, []).append(connector.owner)
                 found_in[group] = name
-    return GroupOwners({group: tuple(found) for group, found in sinks.items()}, found_in, answers.failures)
+    everything = [connector for connectors in answers.results.values() for connector in connectors]
+    return GroupOwners(
+        {group: tuple(found) for group, found in sinks.items()},
+        found_in,
+        answers.failures,
+        sources=frozenset(connector.owner for connector in everything if connector.type is ConnectorType.SOURCE),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +152,24 @@ class GroupLag:
     def unknown(self) -> int:
         """The number of partitions that couldn't be read."""
         return sum(count is None for count in self.lag.values())
+
+
+@dataclass(frozen=True, slots=True)
+class LagLimit:
+    """The largest acceptable lag of a consumer: in records, or as the age of the next record in seconds."""
+
+    records: int | None = None
+    seconds: float | None = None
+
+    def rate(self, found: GroupLag) -> Severity:
+        """Return ERROR for a lag above the limit, WARNING for one that can't be compared completely, else OK."""
+        delay = found.delay
+        if self.records is not None:
+            is_above, is_known = (found.total or 0) > self.records, bool(found.lag) and not found.unknown
+        else:
+            is_above = self.seconds is not None and delay is not None and delay.seconds > self.seconds
+            is_known = bool(found.lag) and all(lag == 0 or spot in found.delays for spot, lag in found.lag.items())
+        return Severity.ERROR if is_above else Severity.OK if is_known else Severity.WARNING
 
 
 def count_lag(commit: Committed, end: int | None) -> int | None:
@@ -301,10 +339,23 @@ def _find_waiting(found: Collection[_Search], now_ms: int) -> list[_Search]:
 _NO_GROUP = "DEAD"
 
 
-def read_lag(kafka: BrokersPort, clusters: Clusters, *, now: float, with_seconds: bool = True) -> Reading[GroupLag]:
-    """Return the lag in records and seconds, the largest first. See `read_delays` for the cost of seconds."""
+def read_lag(
+    kafka: BrokersPort,
+    clusters: Clusters,
+    *,
+    now: float,
+    with_seconds: bool = True,
+    only: OwnerPatterns = EVERY_OWNER,
+) -> Reading[GroupLag]:
+    """Return the lag in records and seconds, the largest first. See `read_delays` for the cost of seconds.
+
+    Only the groups of the owners in `only` are read; one that isn't a consumer is in `failures`.
+    """
     listings = kafka.read_consumer_groups()
-    wanted = {found.name: None for found in listings.items if found.has_offsets}
+    owners = read_owners(clusters)
+    known_groups = dict.fromkeys([*(found.name for found in listings.items), *owners.sinks])
+    chosen = {group for group in known_groups if any(map(only.matches, owners.list_owners(group)))}
+    wanted = {found.name: None for found in listings.items if found.has_offsets and found.name in chosen}
     committed = kafka.read_committed(wanted, with_metadata=False)
     spots = dict.fromkeys(spot for group in committed.items for spot in group.offsets)
     ends = kafka.read_log_offsets(spots, at=OffsetSpec.LATEST)
@@ -316,7 +367,6 @@ def read_lag(kafka: BrokersPort, clusters: Clusters, *, now: float, with_seconds
         if count_lag(commit, known.get(spot))
     }
     delays = read_delays(kafka, readers, known, now_ms=round(now * 1000)) if with_seconds and readers else {}
-    owners = read_owners(clusters)
     listed = {found.name: found for found in listings.items}
     lags = [
         GroupLag(
@@ -330,10 +380,27 @@ def read_lag(kafka: BrokersPort, clusters: Clusters, *, now: float, with_seconds
         for found in committed.items
     ]
     # A sink that never committed isn't in the list of groups; its lag is the whole log.
-    new = [group for group in owners.sinks if group not in listed]
+    new = [group for group in owners.sinks if group not in listed and group in chosen]
     lags += [GroupLag(group, _NO_GROUP, GroupType.UNKNOWN, owners.find(group)) for group in new]
     failures = {**listings.failures, **committed.failures, **owners.failures}
+    if not failures:
+        failures = _explain_missing(only, owners, known_groups)
     return Reading(tuple(sorted(lags, key=_rank)), failures=failures)
+
+
+def _explain_missing(only: OwnerPatterns, owners: GroupOwners, groups: Collection[str]) -> dict[str, SeamarkError]:
+    """Return an error for each owner that isn't a consumer: a source, or a misspelled name."""
+    found: dict[str, SeamarkError] = {}
+    for text in only.find_missing({owner for group in groups for owner in owners.list_owners(group)}):
+        if any(OwnerPatterns((text,)).matches(source) for source in owners.sources):
+            found[text] = UsageError(f"connector {text} is a source", hint=f"run: seamark lag --sources {text}")
+        elif text in groups:
+            found[text] = NotFoundError(f"connector {text} does not exist", hint=f"pass the group: group/{text}")
+        else:
+            found[text] = NotFoundError(
+                f"{text} has no lag: no such sink, group or pipeline", hint="list all: seamark lag"
+            )
+    return found
 
 
 def pick_delays(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seamark.core.readings import Reading
-from seamark.groups.lag import Delay, GroupEntry, GroupLag, GroupReport
+from seamark.core.readings import Reading, Severity
+from seamark.groups.lag import Delay, GroupEntry, GroupLag, GroupReport, LagLimit
 from seamark.kafka.groups import Committed, GroupMember
 from seamark.kafka.model import LogOffsets, TopicPartition
 from seamark.report.listing import Column, Listing, View
@@ -144,18 +144,29 @@ def build_group_view(report: GroupReport) -> View[Row]:
 
 
 def build_lag_view(
-    reading: Reading[GroupLag], trends: Mapping[str, Sequence[int | None]] | None = None
+    reading: Reading[GroupLag],
+    trends: Mapping[str, Sequence[int | None]] | None = None,
+    *,
+    limit: LagLimit | None = None,
 ) -> View[GroupLag]:
-    """Build the view of lag, the largest first, and the total. `trends` are previous totals by group, newest last."""
+    """Build the view of lag, the largest first, and the total. `trends` are previous totals by group, newest last.
+
+    With a limit, the groups above it are named.
+    """
+    above = [found.name for found in reading.items if limit and limit.rate(found) is Severity.ERROR]
     return View(
         LAGS,
         reading.items,
         body=lambda: {
             "total": _sum(reading.items),
+            **({"above_max_lag": above} if limit else {}),
             "items": LAGS.build_items(reading.items),
             "failures": build_failures(reading.failures),
         },
-        lines=lambda screen: _build_lag_lines(reading.items, trends or {}, screen),
+        lines=lambda screen: [
+            *_build_lag_lines(reading.items, trends or {}, screen),
+            *([line(Span("above --max-lag: ", Style.BAD), ", ".join(above))] if above else []),
+        ],
         empty="no groups",
     )
 

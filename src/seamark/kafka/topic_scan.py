@@ -75,8 +75,11 @@ class TopicScan:
                 for key, message in zip(keys, batch, strict=True):
                     if key is None or accept(key):
                         newest[message.partition()][key] = message
-        records = tuple(_build_record(found) for held in newest.values() for found in held.values())
-        return ScanResult(self.topic, len(bounds), scanned, records, run.held_back)
+        records: list[RawRecord] = []
+        for number in bounds:
+            # A message of the client takes more memory than its record: those of one partition exist twice at a time.
+            records.extend(map(_build_record, newest.pop(number).values()))
+        return ScanResult(self.topic, len(bounds), scanned, tuple(records), run.held_back)
 
     def read_all(self, accept: Accept | None = None) -> Iterator[RawRecord]:
         """Every record there is, partition by partition in order; only of keys that `accept` takes."""

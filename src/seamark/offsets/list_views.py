@@ -16,6 +16,7 @@ from seamark.offsets.exports import (
     OffsetDifference,
     Orphan,
 )
+from seamark.offsets.read.listing import ListedOffset, OffsetList
 from seamark.offsets.views import (
     build_evidence,
     build_offset,
@@ -160,6 +161,59 @@ def build_orphans_view(reading: Reading[Orphan], *, now: datetime | None = None)
         body=lambda: {"items": listing.build_items(reading.items), "failures": build_failures(reading.failures)},
         empty="no orphaned offsets",
     )
+
+
+def build_list_view(found: OffsetList, *, now: datetime | None = None) -> View[ListedOffset]:
+    """Build the view of the offsets of many owners. Its rows are built one by one."""
+    moment = now or datetime.now(UTC)
+    moment_ms = moment.timestamp() * 1000
+    listing: Listing[ListedOffset] = Listing(
+        kind="OffsetList",
+        noun="offset",
+        name=lambda row: row.owner,
+        columns=(
+            Column("owner", "OWNER", lambda row: row.owner),
+            Column("partition", "PARTITION", lambda row: row.partition, text=_render_listed_partition),
+            Column("offset", "OFFSET", lambda row: row.offset, text=_render_listed_offset),
+            Column("store", "STORE", lambda row: row.store),
+            Column("record", "RECORD", lambda row: row.record or None, wide=True),
+            Column(
+                "written",
+                "WRITTEN",
+                lambda row: _render_stamp(row.written_ms),
+                text=lambda row: "-" if row.written_ms is None else render_ago((moment_ms - row.written_ms) / 1000),
+            ),
+            Column(
+                "age_seconds",
+                "",
+                lambda row: None if row.written_ms is None else round((moment_ms - row.written_ms) / 1000, 3),
+            ),
+            Column("findings", "FINDINGS", lambda row: list(row.findings), text=_render_findings),
+        ),
+    )
+    return View(
+        listing,
+        found,
+        body=lambda: {
+            "notes": [note.message for note in found.notes],
+            "failures": build_failures(found.failures),
+        },
+        lines=lambda _: [line(Span("! ", Style.WARN), note.message) for note in found.notes],
+        empty="no offsets",
+        is_large=True,
+    )
+
+
+def _render_findings(row: ListedOffset) -> str:
+    return ", ".join(row.findings) or "-"
+
+
+def _render_listed_partition(row: ListedOffset) -> str:
+    return "(unreadable key)" if row.partition is None else render_partition(Offset(row.partition, None))
+
+
+def _render_listed_offset(row: ListedOffset) -> str:
+    return "-" if row.partition is None else render_position(Offset(row.partition, row.offset))
 
 
 def build_check_view(found: ExportCheck) -> View[ExportCheck]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ from seamark.connect.model import Connector
 from seamark.connectors.service import Connectors
 from seamark.core.offsets import Offset, OffsetMap
 from seamark.core.readings import Reading
-from seamark.core.refs import is_group_owner, is_pipeline, read_group_name, render_group
+from seamark.core.refs import OwnerPatterns, is_group_owner, is_pipeline, read_group_name, render_group
 from seamark.errors import (
     AccessError,
     ConfigurationError,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from seamark.offsets.model import SafetyOptions, Tolerance
     from seamark.offsets.port import OffsetDependencies
     from seamark.offsets.read.export import ExportAccumulator, OffsetReader
+    from seamark.offsets.read.listing import OffsetList
     from seamark.offsets.stores.stores import OffsetStores, OpenScan
 
 
@@ -60,12 +61,17 @@ class Offsets:
         *,
         stores: Callable[[], OffsetStores],
         open_plan: Callable[[], OffsetDependencies],
+        read_pipelines: Callable[[], Collection[str]],
     ) -> None:
-        """Create the service. `open_plan` builds the dependencies of one plan, which cache what they read."""
+        """Create the service. `open_plan` builds the dependencies of one plan, which cache what they read.
+
+        `read_pipelines` returns the names of registered pipelines.
+        """
         self._clusters = clusters
         self._connectors = connectors
         self._stores = stores
         self._open_plan = open_plan
+        self._read_pipelines = read_pipelines
 
     def get(self, owner: str, *, route: Route | str | None = None) -> OwnerOffsets:
         """Return the offsets of the connector NAME or CLUSTER/NAME, or of the consumer group group/NAME.
@@ -93,6 +99,17 @@ class Offsets:
             if route is Route.STORE:
                 raise
             return self._read_rest(connector, why=f"read only through REST: {failure.message}")
+
+    def list(self, owners: Sequence[str] = (), *, finding: str = "") -> OffsetList:
+        """Return the offsets of every source, sink, group and pipeline, or of `owners`, which may be globs.
+
+        A row is decoded when it is read, so that 500,000 offsets fit in memory. `finding` limits them to the offsets
+        with an anomaly of that name, or `orphaned`. What could not be read is in `failures`.
+        """
+        from seamark.offsets.read.listing import OffsetLister  # noqa: PLC0415
+
+        lister = OffsetLister(self._clusters, self._stores(), read_pipelines=self._read_pipelines)
+        return lister.read(OwnerPatterns(tuple(owners)), finding=finding)
 
     def export(self, owners: Sequence[str] = (), *, everything: bool = False) -> OffsetExport:
         """Return the offsets of these owners, or of every Connect cluster, with their bytes.

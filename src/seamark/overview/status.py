@@ -12,6 +12,7 @@ from seamark.connect.clusters import Clusters
 from seamark.connect.model import Connector, State, Worker, fold_trace
 from seamark.connectors.model import Health, build_health
 from seamark.connectors.views import CONNECTOR_LISTING, build_health_spans, render_health, style_health
+from seamark.core.readings import Severity
 from seamark.errors import SeamarkError
 from seamark.report.listing import Column, Listing, View
 from seamark.report.table import Cell, build_table
@@ -37,6 +38,13 @@ class ClusterStatus:
     health: Mapping[Health, int] = field(default_factory=dict)
     troubled: tuple[Connector, ...] = ()
 
+    @property
+    def severity(self) -> Severity:
+        """The worst problem: ERROR if something failed or no worker responds, WARNING if it may recover, else OK."""
+        if not self.workers_up or not _FAILED.isdisjoint(self.health):
+            return Severity.ERROR
+        return Severity.WARNING if self.troubled or self.workers_up < self.workers else Severity.OK
+
 
 @dataclass(frozen=True, slots=True)
 class FleetStatus:
@@ -47,6 +55,7 @@ class FleetStatus:
     failures: Mapping[str, SeamarkError] = field(default_factory=dict)
 
 
+_FAILED = frozenset({Health.UNHEALTHY, Health.DEGRADED})
 # These need no attention: they are in an intended state, or about to reach it.
 _CALM = frozenset({Health.HEALTHY, Health.PAUSED, Health.STOPPED, Health.RESTARTING})
 

@@ -125,12 +125,56 @@ def render_csv(fields: Sequence[str], records: Iterable[Sequence[Any]], *, heade
     A text that starts like a formula gets a leading `'`. Control characters are shown as escapes,
     also newlines, so that one line is one record. Numbers are written as they are.
     """
+    return "".join(stream_csv(fields, records, headers=headers))
+
+
+def stream_csv(fields: Sequence[str], records: Iterable[Sequence[Any]], *, headers: bool = True) -> Iterator[str]:
+    """The same line by line."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     if headers:
         writer.writerow(fields)
-    writer.writerows([build_cell(value) for value in record] for record in records)
-    return out.getvalue()
+    for number, record in enumerate(records, 1):
+        writer.writerow([build_cell(value) for value in record])
+        if not number % _LINES_AT_ONCE:
+            yield out.getvalue()
+            out.seek(0)
+            out.truncate()
+    yield out.getvalue()
+
+
+# Few enough to be small, enough that a part costs nothing beside its lines.
+_LINES_AT_ONCE = 1000
+# `json.dumps` builds an encoder for each call, which takes longer than to encode a small item.
+_encode_item = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+def _dump_item(item: Mapping[str, Any]) -> str:
+    try:
+        return escape_json(_encode_item(item))
+    except ValueError:
+        return _dump(item)
+
+
+def stream_document(
+    head: Mapping[str, Any], items: Iterable[Mapping[str, Any]], rest: Mapping[str, Any], *, form: OutputFormat
+) -> Iterator[str]:
+    """The document `head`, `items`, `rest`, one item at a time: each is one line of json, or a block of yaml."""
+    if form is OutputFormat.YAML:
+        yield f"{render_yaml(head)}items:"
+        separator = "\n"
+        for item in items:
+            yield separator + "".join(f"  {text}\n" for text in _yaml_lines([item]))
+            separator = ""
+        yield (" []\n" if separator else "") + (render_yaml(rest) if rest else "")
+        return
+    yield f'{render_json(head)[:-3]},\n  "items": ['
+    separator = "\n    "
+    for item in items:
+        yield separator + _dump_item(item)
+        separator = ",\n    "
+    yield "]" if separator == "\n    " else "\n  ]"
+    yield f",\n{render_json(rest)[2:]}" if rest else "\n}\n"
 
 
 def build_cell(value: Any) -> str:

@@ -10,14 +10,23 @@ A new noun is a `Listing` with a few columns:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from html import escape as escape_html
 from typing import Any, Generic, TypeVar
 
-from seamark.report.data import OutputFormat, build_document, render_csv, render_json, render_json_line, render_yaml
-from seamark.report.table import Cell, build_table
+from seamark.report.data import (
+    OutputFormat,
+    build_document,
+    render_csv,
+    render_json,
+    render_json_line,
+    render_yaml,
+    stream_csv,
+    stream_document,
+)
+from seamark.report.table import Cell, build_table, stream_table
 from seamark.report.text import Line, Screen, Span, Style, escape, render_lines
 from seamark.report.words import render_number, render_time
 
@@ -58,11 +67,15 @@ class Listing(Generic[T]):
         """The rows for json and yaml."""
         return [{column.key: column.value(row) for column in self.columns} for row in rows]
 
+    def find_columns(self, screen: Screen) -> list[Column[T]]:
+        """The columns of the table."""
+        return [column for column in self.columns if column.title and (screen.wide or not column.wide)]
+
     def build_lines(self, rows: Sequence[T], screen: Screen, *, indent: str = "") -> list[Line]:
         """The rows as a table; nothing at all where there are none."""
         if not rows:
             return []
-        columns = [column for column in self.columns if column.title and (screen.wide or not column.wide)]
+        columns = self.find_columns(screen)
         return build_table(
             [Cell(column.title, Style.STRONG, right=column.right) for column in columns],
             [[_build_cell(column, row, wide=screen.wide) for column in columns] for row in rows],
@@ -77,6 +90,9 @@ class View(Generic[T]):
 
     `rows` feed csv and names, and everything else where nothing more is given: `body` is the json
     document beside `apiVersion` and `kind`, `lines` what a person sees.
+
+    The rows of a view that `is_large` are shown one by one, in the order of `rows`, never all at once. Its `body` is
+    the document without the items, and its `lines` follow the table.
     """
 
     listing: Listing[T]
@@ -85,6 +101,7 @@ class View(Generic[T]):
     body: Callable[[], Mapping[str, Any]] | None = None
     lines: Callable[[Screen], list[Line]] | None = None
     empty: str = ""
+    is_large: bool = False
 
     def build_body(self) -> Mapping[str, Any]:
         """The document for programs, without its two head fields."""
@@ -148,6 +165,36 @@ def render_view(view: View[T], form: OutputFormat, screen: Screen | None = None)
     if form is OutputFormat.CSV:
         return _render_sheet(view, headers=screen.headers)
     return _render_document(view, form)
+
+
+def stream_view(view: View[T], form: OutputFormat, screen: Screen | None = None) -> Iterator[str]:
+    """Yield the text of a view that `is_large` in parts, or the whole text of another one."""
+    screen = screen or Screen()
+    listing = view.listing
+    if not view.is_large:
+        yield render_view(view, form, screen)
+    elif form.is_text:
+        yield from _stream_text(view, replace(screen, wide=form is OutputFormat.WIDE))
+    elif form is OutputFormat.NAME:
+        yield from (f"{escape(listing.name(row))}\n" for row in view.rows)
+    elif form is OutputFormat.CSV:
+        fields = [column.key for column in listing.columns]
+        records = ([column.value(row) for column in listing.columns] for row in view.rows)
+        yield from stream_csv(fields, records, headers=screen.headers)
+    else:
+        items = ({column.key: column.value(row) for column in listing.columns} for row in view.rows)
+        kind, body = view.kind or listing.kind, view.body() if view.body else {}
+        yield from stream_document(build_document(kind, {}), items, body, form=form)
+
+
+def _stream_text(view: View[T], screen: Screen) -> Iterator[str]:
+    """Yield the lines of a table whose rows are read twice: for the widths of the columns, and to be shown."""
+    columns = view.listing.find_columns(screen)
+    titles = [Cell(column.title, Style.STRONG, right=column.right) for column in columns]
+    rows = lambda: ([_build_cell(column, row, wide=screen.wide) for column in columns] for row in view.rows)  # noqa: E731
+    for shown in stream_table(titles, rows, screen=screen):
+        yield render_lines([shown], color=screen.color)
+    yield render_lines(view.lines(screen) if view.lines else [], color=screen.color)
 
 
 def render_tick(view: View[T], form: OutputFormat, *, moment: datetime, screen: Screen, first: bool) -> str:

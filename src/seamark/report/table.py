@@ -6,8 +6,9 @@ wraps every cell several times. Rich is asked for the width of characters beyond
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import isfinite
 
 from seamark.report.text import Line, Screen, Span, Style, escape
@@ -72,6 +73,24 @@ def build_table(
         widths = _fit(widths, screen.width - len(indent))
         texts = [[cut(text, width) for text, width in zip(row, widths, strict=True)] for row in texts]
     return [_build_line(row, shown, widths=widths, indent=indent) for row, shown in zip(table, texts, strict=True)]
+
+
+def stream_table(
+    titles: Sequence[Cell], rows: Callable[[], Iterable[Sequence[Cell]]], *, screen: Screen
+) -> Iterator[Line]:
+    """The lines of a table, one at a time. The rows are read twice: for the widths of the columns, and to be shown."""
+    widths = [measure(escape(cell.text)) if screen.headers else 0 for cell in titles]
+    is_empty = True
+    for row in rows():
+        widths = [max(width, measure(escape(cell.text))) for width, cell in zip(widths, row, strict=True)]
+        is_empty = False
+    if is_empty:
+        return
+    if screen.width is not None:
+        widths = _fit(widths, screen.width)
+    for row in chain([titles] if screen.headers else [], rows()):
+        texts = [cut(escape(cell.text), width) for cell, width in zip(row, widths, strict=True)]
+        yield _build_line(row, texts, widths=widths, indent="")
 
 
 def measure(text: str) -> int:

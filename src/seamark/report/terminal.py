@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from seamark.core.secrets import mask_text
 from seamark.errors import PartialError, SeamarkError
 from seamark.report.data import OutputFormat, build_document, render_json_line
-from seamark.report.listing import View, render_tick, render_view
+from seamark.report.listing import View, render_tick, stream_view
 from seamark.report.text import Line, Screen, Span, Style, escape, line, render_lines
 
 
@@ -80,7 +80,7 @@ class TerminalReporter:
 
     def show(self, view: View[Any]) -> None:
         """Write an answer to standard output; say on standard error when there is nothing in it."""
-        self.out.write(render_view(view, self.form, self.build_screen()))
+        self.out.writelines(stream_view(view, self.form, self.build_screen()))
         self._note_empty(view)
         self.out.flush()
 

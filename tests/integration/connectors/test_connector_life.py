@@ -249,6 +249,14 @@ def test_every_verb_is_done_and_undone(build_desk, journal):
     assert {change["state"] for change in json.loads(listed)["items"]} == {"done"}
     assert len(json.loads(listed)["items"]) == 1 + 2 * len(verbs) + 4 + 1
     assert desk.open_changes() == []
+    # The connector is gone: its changes are found by the locks that they held.
+    own = ["journal", "list", desk.name, "--limit", "100", "-o", "name"]
+    mine = desk.must(*own).out.split()
+    assert mine == [change["change"] for change in json.loads(listed)["items"]]
+    assert desk.must(*own, "--since", "1h", "--state", "done").out.split() == mine
+    assert desk.must(*own, "--by", "nobody-else").out == ""
+    assert desk.must("journal", "list", f"{desk.name}-none", "-o", "name").out == ""
+    assert desk.must("journal", "list", "--limit", "2", f"connect/{desk.name}", "-o", "name").out.split() == mine[:2]
 
 
 def test_a_stopped_connector_is_brought_back_stopped(build_desk):

@@ -62,3 +62,15 @@ def test_the_command_line_tells_both_and_the_worst(place, environ):
     code, out, _ = run("groups", "show", place.group("plain"))
     assert code == 0
     assert "DELAY" in out
+
+
+def test_lag_of_chosen_groups_is_compared_with_a_limit(place, environ):
+    group, total = place.group("plain"), sum(find_lag("plain").values())
+    code, out, err = run("lag", f"group/{group}", "--max-lag", str(total), "-o", "json")
+    assert (code, [found["group"] for found in json.loads(out)["items"]]) == (0, [group]), err
+    assert run("lag", f"group/{group}", "--max-lag", str(total - 1))[0] == 1
+    assert run("lag", f"group/{group}", "--max-lag", "1h")[0] == 1
+    assert run("lag", f"group/{group}", "--max-lag", "1d")[0] == 0
+    code, _, err = run("lag", f"group/{group}-none")
+    assert code == 1
+    assert "no such sink, group or pipeline" in err

@@ -10,6 +10,7 @@ import stat
 import pytest
 
 from seamark.changes.actor import Actor
+from seamark.changes.file_journal import FileJournal
 from seamark.changes.journal import Ending
 from seamark.changes.outcome import ChangeResult, Outcome, StepResult
 from seamark.cli.confirm import run_change
@@ -18,7 +19,7 @@ from seamark.cli.session import Session
 from seamark.errors import JournalError, RejectedError, UndecidableError, UnreachableError, UnreadableOutcomeError
 from tests.unit.cli.stubs import NOON, Terminal
 from tests.unit.cli.stubs import Outcome as Ended
-from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
+from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet
 
 PASSWORD = "hunter2-canary"
 
@@ -606,3 +607,93 @@ def test_rotation_that_was_interrupted_is_explained_and_finished(desk):
     ended = desk.run("init", "--rotate-key", "-y")
     assert "an interrupted rotation is finished" in ended.out
     assert desk.run("connectors", "pause", "a", "-y").code == 0
+
+
+# --- the list of changes
+
+
+@pytest.fixture
+def busy(desk):
+    """Changes of a source, of a sink, of a sink whose group has another name, and of a group. IDs by name."""
+    desk.game.add("lake", SINK_CONFIG)
+    desk.game.add("own", {**SINK_CONFIG, "consumer.override.group.id": "readers"})
+    ids = {}
+    for name, by in (("a", "ana@here:1"), ("lake", "claimed:bob@there:2"), ("own", "ana@here:1")):
+        with desk.fleet(actor=Actor(by)) as fleet:
+            ids[name] = fleet.apply(fleet.connectors.pause(name)).change
+    return ids
+
+
+def listed(desk, *argv):
+    ended = desk.run("journal", "list", *argv, "-o", "name")
+    assert ended.code == 0, ended.err
+    return ended.out.split()
+
+
+@pytest.mark.parametrize(
+    ("argv", "names"),
+    [
+        (["a"], ["a"]),
+        (["game/a"], ["a"]),
+        (["lake"], ["lake"]),
+        (["own"], ["own"]),
+        (["game/own", "a"], ["own", "a"]),
+        (["group/readers"], ["own"]),
+        (["group/connect-lake"], ["lake"]),
+        (["l*"], ["lake"]),
+        (["other/a"], []),
+        (["topic/a"], []),
+        (["topic/*"], []),
+        (["--by", "ana"], ["own", "a"]),
+        (["--by", "bob"], ["lake"]),
+        (["--by", "*@there:*"], ["lake"]),
+        (["--by", "an"], []),
+        (["--state", "done", "a"], ["a"]),
+        (["--state", "failed"], []),
+        (["--state", "open"], []),
+        (["--by", "ana", "--limit", "1"], ["own"]),
+    ],
+)
+def test_changes_are_chosen_by_owner_user_and_state(desk, busy, argv, names):
+    assert listed(desk, *argv) == [busy[name] for name in names]
+
+
+def test_changes_are_chosen_by_the_time_at_which_they_were_opened(desk, busy):
+    (first, *_) = json.loads(desk.run("journal", "list", "a", "-o", "json").out)["items"]
+    assert listed(desk, "--since", first["opened_at"]) == [busy["own"], busy["lake"], busy["a"]]
+    # The clock of this command line stands at noon of a day in 2026; the changes are of today.
+    assert listed(desk, "--since", "2999-01-01T00:00:00Z") == []
+    assert len(listed(desk, "--since", "36500d")) == 3
+    assert desk.run("journal", "list", "--since", "soon").code == 64
+    assert desk.run("journal", "list", "--since", "2999-01-01").err == "no such changes\n"
+
+
+def test_changes_are_listed_while_connect_is_down(desk, busy):
+    desk.game.failing["read_connector", "lake"] = UnreachableError("down")
+    assert listed(desk, "lake") == [busy["lake"]]
+
+
+def test_changes_of_a_deleted_connector_are_listed(desk):
+    desk.run("connectors", "delete", "a", "-y")
+    assert len(listed(desk, "a")) == 1
+
+
+def test_only_the_newest_part_of_a_long_journal_is_read(desk, monkeypatch):
+    for verb in ("pause", "resume") * 6:
+        desk.run("connectors", verb, "a", "-y")
+    desk.run("connectors", "pause", "b", "-y")
+    asked = []
+    read = FileJournal.heads
+    monkeypatch.setattr(FileJournal, "heads", lambda self, limit=None: asked.append(limit) or read(self, limit=limit))
+    assert len(listed(desk, "a", "--limit", "2")) == 2
+    assert asked == [16]
+    # The oldest change that was read decides whether an older one can be wanted.
+    asked.clear()
+    assert len(listed(desk, "b", "--limit", "1")) == 1
+    assert asked == [8]
+    asked.clear()
+    assert listed(desk, "none", "--limit", "1") == []
+    assert asked == [8, 64]
+    asked.clear()
+    assert listed(desk, "none", "--limit", "1", "--since", "2999-01-01") == []
+    assert asked == [8]

@@ -168,6 +168,13 @@ def test_doctor_ends_with_1_when_something_is_in_error():
     assert run_seamark("doctor", fleet=build_fleet(findings=[warning])).code == 0
 
 
+def test_doctor_fails_on_warnings_if_asked():
+    warning = Finding("cve", Severity.WARNING, "w1", "old")
+    assert run_seamark("doctor", "--fail-on", "warning", fleet=build_fleet(findings=[warning])).code == 1
+    remark = Finding("cve", Severity.INFO, "w1", "old")
+    assert run_seamark("doctor", "--fail-on", "warning", fleet=build_fleet(findings=[remark])).code == 0
+
+
 def test_hostile_name_can_not_reach_a_terminal():
     fleet = build_fleet(connectors_found=[connector("evil\x1b]0;owned\x07\n✓ fake")])
     ended = run_seamark("connectors", "list", "--color", "never", fleet=fleet, terminal=True)

@@ -9,11 +9,12 @@ import pytest
 
 from seamark.cli.main import execute
 from seamark.cli.session import Session
+from seamark.connect.model import Worker
 from seamark.errors import UnreachableError
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import NOON, Terminal
 from tests.unit.cli.stubs import Outcome as Ended
-from tests.unit.fleet.living import SINK_CONFIG, LivingConnect, open_living_fleet
+from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet
 
 
 class Desk:
@@ -291,3 +292,107 @@ def test_lag_shows_a_trend_while_it_is_watched(desk):
     assert ended.code == 0, ended.err
     assert "TREND" in ended.out
     assert "▁▄█" in ended.out or "▁▅█" in ended.out
+
+
+def add_consumers(desk):
+    """A sink that is 10 records behind, one that never committed, and the group that shows a pipeline's lag."""
+    desk.game.add("lake", SINK_CONFIG)
+    desk.game.add("idle", SINK_CONFIG)
+    desk.brokers.add_group("connect-lake", {("t", 0): 0})
+    desk.brokers.add_group("seamark-pipeline-raid", {("t", 1): 10})
+
+
+def lag_of(desk, *owners):
+    ended = desk.run("lag", *owners, "-o", "json")
+    assert ended.code == 0, ended.err
+    return {found["group"] for found in json.loads(ended.out)["items"]}
+
+
+def test_lag_of_chosen_owners_only(desk):
+    add_consumers(desk)
+    assert lag_of(desk) == {"g", "connect-lake", "connect-idle", "seamark-pipeline-raid"}
+    assert lag_of(desk, "lake") == lag_of(desk, "game/lake") == lag_of(desk, "la*") == {"connect-lake"}
+    assert lag_of(desk, "idle") == {"connect-idle"}
+    assert lag_of(desk, "game/*") == {"connect-lake", "connect-idle"}
+    assert lag_of(desk, "group/g", "pipeline/raid") == {"g", "seamark-pipeline-raid"}
+    assert lag_of(desk, "group/connect-*") == {"connect-lake", "connect-idle"}
+    assert lag_of(desk, "none*") == set()
+
+
+def test_lag_of_one_owner_reads_the_offsets_of_its_group_only(desk):
+    add_consumers(desk)
+    read, asked = desk.brokers.read_committed, []
+    desk.brokers.read_committed = lambda groups, **kw: asked.extend(groups) or read(groups, **kw)
+    assert lag_of(desk, "lake") == {"connect-lake"}
+    assert asked == ["connect-lake"]
+
+
+def test_lag_of_an_owner_without_lag_is_an_error_with_the_right_command(desk):
+    add_consumers(desk)
+    desk.game.add("in", SOURCE_CONFIG)
+    ended = desk.run("lag", "in", "lake")
+    assert ended.code == 3
+    assert "hint:  run: seamark lag --sources in" in ended.err
+    assert "connect-lake" in ended.out
+    ended = desk.run("lag", "g")
+    assert ended.code == 1
+    assert "hint:  pass the group: group/g" in ended.err
+    assert desk.run("lag", "group/nope").code == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (["group/g", "--max-lag", "6"], 0),
+        (["group/g", "--max-lag", "5"], 1),
+        (["group/g", "--max-lag", "100y"], 64),
+        # The records of these brokers are of 1970.
+        (["group/g", "--max-lag", "5m"], 1),
+        (["group/g", "--max-lag", "40000d"], 0),
+        (["pipeline/raid", "--max-lag", "0"], 0),
+        (["pipeline/raid", "--max-lag", "1s", "--fail-on", "warning"], 0),
+        # A sink that never committed has an unknown lag.
+        (["idle", "--max-lag", "0"], 0),
+        (["idle", "--max-lag", "0", "--fail-on", "error"], 0),
+        (["idle", "--max-lag", "0", "--fail-on", "warning"], 1),
+        (["idle", "--max-lag", "1d", "--fail-on", "warning"], 1),
+        (["--fail-on", "error"], 64),
+        (["--sources", "--max-lag", "5"], 64),
+    ],
+)
+def test_lag_above_the_limit_ends_with_1(desk, argv, code):
+    add_consumers(desk)
+    assert desk.run("lag", *argv).code == code
+
+
+def test_lag_above_the_limit_is_named(desk):
+    add_consumers(desk)
+    assert "above --max-lag: connect-lake, g\n" in desk.run("lag", "--max-lag", "5").out
+    assert json.loads(desk.run("lag", "--max-lag", "9", "-o", "json").out)["above_max_lag"] == ["connect-lake"]
+
+
+def test_partition_without_a_known_end_is_a_warning(desk):
+    desk.brokers.add_group("half", {("t", 0): 4, ("gone", 0): 1})
+    assert desk.run("lag", "group/half", "--max-lag", "6").code == 0
+    assert desk.run("lag", "group/half", "--max-lag", "6", "--fail-on", "warning").code == 1
+    assert desk.run("lag", "group/half", "--max-lag", "40000d", "--fail-on", "warning").code == 1
+    assert desk.run("lag", "group/half", "--max-lag", "5").code == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "failed", "codes"),
+    [("RUNNING", (), (0, 0)), ("RUNNING", (0,), (1, 1)), ("UNASSIGNED", (), (0, 1)), ("PAUSED", (), (0, 0))],
+)
+def test_status_fails_on_what_is_asked(desk, state, failed, codes):
+    desk.game.add("lake", SINK_CONFIG, state=state, failed=failed)
+    assert desk.run("status").code == 0
+    assert (desk.run("status", "--fail-on", "error").code, desk.run("status", "--fail-on", "warning").code) == codes
+
+
+@pytest.mark.parametrize(("up", "codes"), [((True, False), (0, 1)), ((False, False), (1, 1))])
+def test_status_fails_on_workers_that_are_down(desk, up, codes):
+    desk.game.read_workers = lambda: tuple(
+        Worker("game", f"http://w{number}:8083", "4.3.1", error="" if is_up else "timeout")
+        for number, is_up in enumerate(up)
+    )
+    assert (desk.run("status", "--fail-on", "error").code, desk.run("status", "--fail-on", "warning").code) == codes

@@ -231,7 +231,7 @@ TYPED = {
 # such a command answers with its help.
 SYNONYMS = {
     "connectors": ("show X", "show X", "update X", "offsets reset X", "delete X", "list X"),
-    "offsets": ("show X", "show X", "move X", "move X", "reset X", "show X"),
+    "offsets": ("show X", "show X", "move X", "move X", "reset X", "list X"),
     "topics": ("show X", "show X", "update X", "", "delete X", "list X"),
     "groups": ("show X", "show X", "move X", "move X", "delete X", "list X"),
     "workers": ("list", "list", "", "", "", "list"),
@@ -239,7 +239,7 @@ SYNONYMS = {
     "loggers": ("list X", "list X", "set X LEVEL", "", "", "list X"),
     "copies": ("status X", "status X", "", "", "", "status X"),
     "pipelines": ("status X", "status X", "", "offsets move pipeline/X", "", "list X"),
-    "journal": ("show X", "show X", "", "", "", "list"),
+    "journal": ("show X", "show X", "", "", "", "list X"),
     "context": ("show X", "show X", "", "", "remove X", "list"),
     "spark": ("", "", "", "", "", ""),
 }

@@ -14,8 +14,8 @@ from seamark.connect.model import Connector
 from seamark.connect.plugins import find_class
 from seamark.core.offsets import Certainty, Counted, Distance, Offset, TableRows, WalBytes, settle
 from seamark.core.readings import Reading, fan_out
-from seamark.core.refs import ConnectorType
-from seamark.errors import SeamarkError
+from seamark.core.refs import EVERY_OWNER, ConnectorType, OwnerPatterns
+from seamark.errors import NotFoundError, SeamarkError
 from seamark.offsets.exports import PartitionLag, SourceLag
 from seamark.offsets.semantics import OffsetSemantics
 from seamark.offsets.semantics.registry import find_meaning
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from seamark.context import Context
     from seamark.offsets.stores.stores import OffsetStores
     from seamark.tables import Database
+
+
+_LIST = "list all: seamark lag --sources"
 
 
 def rows_behind(connector: Connector, offset: Offset, database: Database) -> Counted:
@@ -72,14 +75,21 @@ def open_database(context: Context, config: Mapping[str, str], stack: ExitStack)
         return error.message
 
 
-def read_source_lags(context: Context, *, clusters: Clusters, stores: OffsetStores) -> Reading[SourceLag]:
-    """Read the lag of every source, largest first.
+def read_source_lags(
+    context: Context, *, clusters: Clusters, stores: OffsetStores, only: OwnerPatterns = EVERY_OWNER
+) -> Reading[SourceLag]:
+    """Read the lag of every source, or of those in `only`, largest first. One that doesn't exist is in `failures`.
 
     An offsets topic is read once for all connectors that share it. Databases are queried concurrently, each with one
     count at a time, and each count has the database's own time limit.
     """
     answers = clusters.ask(_read_sources)
-    sources = [source for found in answers.results.values() for source in found]
+    everything = [source for found in answers.results.values() for source in found]
+    sources = [source for source in everything if only.matches(source.owner)]
+    missing: dict[str, SeamarkError] = {}
+    if not answers.failures:
+        absent = only.find_missing({source.owner for source in everything})
+        missing = {name: NotFoundError(f"source {name} does not exist", hint=_LIST) for name in absent}
     offsets, failures = _read_offsets(sources, stores)
     groups: dict[str, list[Connector]] = {}
     for source in sources:
@@ -89,7 +99,7 @@ def read_source_lags(context: Context, *, clusters: Clusters, stores: OffsetStor
     lags = [lag for found in counted.results.values() for lag in found]
     return Reading(
         tuple(sorted(lags, key=lambda lag: (-(lag.total if lag.total is not None else -1), lag.owner))),
-        failures={**answers.failures, **failures, **counted.failures},
+        failures={**answers.failures, **missing, **failures, **counted.failures},
     )
 
 

@@ -257,6 +257,11 @@ class OffsetStores:
         return self._context.has_brokers
 
     @property
+    def brokers(self) -> BrokersPort:
+        """Return the brokers of the context, with the ledgers of pipelines."""
+        return self._brokers()
+
+    @property
     def believes_rest(self) -> bool:
         """Return whether the workers' answers are used, without reading a store."""
         return self._context.verify == "rest"

@@ -252,6 +252,24 @@ class KeyFilter:
         return sure is None or sure[1] in self._wanted
 
 
+class _NameFilter:
+    """Accepts every key of the connectors that a function accepts, and keys whose owner is not obvious."""
+
+    def __init__(self, accepts: Callable[[str], bool]) -> None:
+        self._accepts = accepts
+        self._known: dict[bytes, bool] = {}
+
+    def __call__(self, key: bytes) -> bool:
+        sure = _SURE.match(key)
+        if sure is None:
+            return True
+        name = sure[1]
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._accepts(name.decode())
+        return known
+
+
 # The fast path for records that are unambiguous: plain ASCII without escapes, integers that fit, each field once, one
 # record per partition, on the correct partition of the topic. All other records take the slow path through
 # `build_reading`, with the same meaning.
@@ -267,8 +285,22 @@ class PlainPair(NamedTuple):
     offset: bytes
 
 
+class PlainRecord(NamedTuple):
+    """A record whose key and value Connect wrote: its connector with quotes, and its partition as JSON."""
+
+    connector: bytes
+    partition: bytes
+    record: RawRecord
+
+
 def split_plain(records: Iterable[RawRecord], home: Home) -> tuple[list[PlainPair], list[RawRecord]]:
     """Split records into plain pairs and those for the slow path. Plain tombstones are in neither."""
+    plain, rest = split_plain_records(records, home)
+    return [PlainPair(found.connector, found.partition, found.record.value or b"") for found in plain], rest
+
+
+def split_plain_records(records: Iterable[RawRecord], home: Home) -> tuple[list[PlainRecord], list[RawRecord]]:
+    """Split records into plain ones and those for the slow path. Plain tombstones are in neither."""
     alone: dict[bytes, tuple[RawRecord, bytes, bytes] | None] = {}
     rest: list[RawRecord] = []
     for record in records:
@@ -292,7 +324,7 @@ def split_plain(records: Iterable[RawRecord], home: Home) -> tuple[list[PlainPai
         if not _is_plain(record, home):
             rest.append(record)
         elif record.value is not None:
-            pairs.append(PlainPair(connector, partition, record.value))
+            pairs.append(PlainRecord(connector, partition, record))
     return pairs, rest
 
 
@@ -380,6 +412,21 @@ class TopicStore:
         home = build_home(result.partitions if self._knows_partitioner else None)
         pairs, rest = split_plain(result.records, home)
         return pairs, self._build_reading(result, rest, owners)
+
+    def read_plain(
+        self, accepts: Callable[[str], bool], *, besides: Collection[str] = ()
+    ) -> tuple[list[PlainRecord], StoreReading]:
+        """Read the same for connectors that `accepts` takes: plain records as written, and a reading of the rest.
+
+        The records of the connectors in `besides` are in the reading, whatever they look like.
+        """
+        result = self._scan.read_newest(_NameFilter(accepts))
+        home = build_home(result.partitions if self._knows_partitioner else None)
+        is_besides = KeyFilter(besides)
+        decoded = [found for found in result.records if besides and found.key is not None and is_besides(found.key)]
+        rest = set(decoded)
+        plain, others = split_plain_records((one for one in result.records if one not in rest), home)
+        return plain, self._build_reading(result, (*others, *decoded), None)
 
     def read_history(self, owners: Collection[str] | None = None) -> Iterator[tuple[DecodedKey, StoredRecord]]:
         """Read every record that compaction has kept, in the order of each partition, including overwritten ones."""
