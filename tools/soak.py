@@ -33,6 +33,10 @@ SOAKS = {
         "tests.spark.copies.copy_soak", "copy a topic; kill executors, drivers and brokers, stall connections"
     ),
     "pipelines": Soak("tests.spark.pipelines.land_soak", "run a pipeline into PostgreSQL or Delta under every fault"),
+    "lakes": Soak("tests.spark.pipelines.lake_soak", "run a fleet of lake tables in one application under every fault"),
+    "freshness": Soak(
+        "tests.spark.pipelines.lake_freshness", "measure how fresh lake tables are, also beside a backlog; no fault"
+    ),
     "consumer": Soak(
         "tests.fault.consumer.consumer_soak", "kill and stop exactly-once consumers at each step of their loop"
     ),

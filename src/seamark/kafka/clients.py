@@ -46,11 +46,15 @@ def open_client(
 
 
 @contextmanager
-def hear_fatal_errors() -> Iterator[None]:
-    """Have a fatal error of the client come as the KafkaException it is.
+def hear_fatal_errors(producer: Any = None) -> Iterator[None]:
+    """Raise a fatal error of the client as the KafkaException it is.
 
-    The client sets it while it serves its events, and hands on a log line before it returns. The log line's code then
-    runs with an error set, and what comes out is a SystemError. (Seen with a fenced producer, once in a long while.)
+    The client sets it while it serves its events, and forwards a log line before it returns. The code of the log line
+    then runs with an error set. The result is a SystemError that has the fatal error as its cause, or has none if that
+    code has cleared it: "returned NULL without setting an exception". Both were seen with a fenced producer.
+
+    Args:
+        producer: A transactional producer. Without a cause, it is asked for its fatal error.
     """
     from confluent_kafka import KafkaException  # noqa: PLC0415
 
@@ -60,9 +64,25 @@ def hear_fatal_errors() -> Iterator[None]:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, KafkaException):
             cause = cause.__cause__ or cause.__context__
+        if cause is None and producer is not None:
+            cause = _ask_fatal_error(producer)
         if cause is None:
             raise
         raise cause from None
+
+
+def _ask_fatal_error(producer: Any) -> BaseException | None:
+    """Return the fatal error of a transactional producer, or None.
+
+    librdkafka checks for a fatal error before the state of the transaction, which refuses a second begin.
+    """
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+
+    try:
+        producer.begin_transaction()
+    except KafkaException as failure:
+        return failure if failure.args[0].fatal() else None
+    return None
 
 
 # Log lines and connection errors are delivered only by a poll. Ten times a second is soon enough

@@ -211,7 +211,7 @@ class TransactionalWriter:
         from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
 
         try:
-            with hear_fatal_errors():
+            with hear_fatal_errors(self._producer):
                 self._producer.begin_transaction()
                 for record in records:
                     produce(self._producer, record)
@@ -225,7 +225,7 @@ class TransactionalWriter:
             return _Failure(KafkaError(KafkaError._MSG_TIMED_OUT, words), is_known=True)  # noqa: SLF001
         try:
             # Records that could not be delivered make this fail before anything is sent.
-            with hear_fatal_errors():
+            with hear_fatal_errors(self._producer):
                 self._producer.commit_transaction(max(1.0, deadline - self._clocks.now()))
         except KafkaException as failure:
             return _Failure(failure.args[0], is_known=failure.args[0].txn_requires_abort())
@@ -238,7 +238,7 @@ class TransactionalWriter:
         if error.fatal():
             return error, False
         try:
-            with hear_fatal_errors():
+            with hear_fatal_errors(self._producer):
                 self._producer.abort_transaction(max(_ABORT_SECONDS, deadline - self._clocks.now()))
         except KafkaException as failure:
             # A fenced writer may first get the error of an old epoch; the abort shows whether the ID was taken.
@@ -249,7 +249,7 @@ class TransactionalWriter:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         try:
-            with hear_fatal_errors():
+            with hear_fatal_errors(self._producer):
                 call()
         except KafkaException as failure:
             raise self._translate(failure.args[0], action) from None
@@ -257,7 +257,7 @@ class TransactionalWriter:
     def _translate(self, error: Any, action: str) -> SeamarkError:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
-        with suppress(KafkaException), hear_fatal_errors():
+        with suppress(KafkaException), hear_fatal_errors(self._producer):
             # Errors of the connections are delivered only by a poll.
             self._producer.poll(0)
         return build_write_error(

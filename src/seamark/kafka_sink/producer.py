@@ -278,7 +278,7 @@ class TaskProducer:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         try:
-            with hear_fatal_errors():
+            with hear_fatal_errors(self._producer):
                 call()
         except KafkaException as failure:
             error = failure.args[0]
@@ -296,7 +296,7 @@ class TaskProducer:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         try:
-            with hear_fatal_errors():
+            with hear_fatal_errors(self._producer):
                 self._producer.poll(0)
         except KafkaException as failure:
             return failure.args[0]

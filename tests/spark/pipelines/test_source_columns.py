@@ -15,7 +15,8 @@ from deltalake import DeltaTable
 from seamark.errors import RefusedError
 from seamark.spark.settings import SparkOptions
 from seamark.tables.definition import DeadLetters, LandColumn
-from tests.spark.lake_stage import build_lake, open_lake_stage
+from seamark.tables.delta.table import LakeTable
+from tests.spark.lake_stage import build_lake, compact_here, open_lake_stage
 from tests.spark.land_fleet import open_land_fleet
 from tests.spark.land_stage import encode, open_land_stage
 
@@ -216,7 +217,7 @@ def test_nested_values_are_structs_and_arrays_of_a_lake(spark, sourced):
     assert rows[3]["address"] == {"street": None, "floors": None, "rate": None}
     assert sum(row["seamark_dead_letter"] is not None for row in sourced.read_lake()) == 3
     (declared,) = sourced.fleet.pipelines.declared(names=[sourced.name])
-    declared.open_table().compact_files()
+    compact_here(LakeTable(sourced.lake.below(declared.landing.table), owner=declared.landing.owner))
     assert len(sourced.read_lake()) == 6
 
 

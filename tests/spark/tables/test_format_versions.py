@@ -12,7 +12,7 @@ from seamark.copies.run import spark_copy as copy_job
 from seamark.core.strict_json import VERSION_FIELD
 from seamark.errors import FormatVersionError
 from seamark.tables.delta import maintenance as landings
-from seamark.tables.delta import table as vector
+from seamark.tables.delta.commits import FORMAT
 from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.maintenance import enter_landing, find_table, open_landing
 from seamark.tables.delta.table import LakeTable
@@ -48,7 +48,7 @@ def spoil_commit(path, by):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
         if info := line.get("commitInfo"):
-            body = change_version(json.loads(info["userMetadata"]), vector.FORMAT, by)
+            body = change_version(json.loads(info["userMetadata"]), FORMAT, by)
             info["userMetadata"] = json.dumps(body)
     path.write_text("\n".join(map(json.dumps, lines)) + "\n")
 
@@ -73,7 +73,7 @@ def test_delta_commit(lake, tmp_path, by):
         lambda one: one.commit([], [ENTRY], seen=seen),
         lambda one: one.require(seen),
     ):
-        with expect_refusal(vector.FORMAT, by):
+        with expect_refusal(FORMAT, by):
             act(open_table(lake))
     assert list_files(tmp_path) == before
 

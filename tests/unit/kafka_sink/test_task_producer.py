@@ -206,6 +206,20 @@ def test_fence_is_found_behind_the_error_of_the_next_callback(producer, made):
     assert caught.value.error.name() == "_FENCED"
 
 
+def test_fence_is_found_after_the_next_callback_has_cleared_it(producer, made):
+    client = made[0]
+
+    def flush(_seconds):
+        # What the client answers from then on, whatever it is asked.
+        client.raised = {"begin_transaction": KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))}
+        raise SystemError("<method 'flush' of 'cimpl.Producer' objects> returned NULL without setting an exception")
+
+    client.flush = flush
+    with pytest.raises(ProducerFailure) as caught:
+        commit(producer)
+    assert judge(caught.value.error) is FailureAction.FENCED
+
+
 def test_fence_is_seen_behind_the_records_that_it_purged(producer, made):
     """Not every record is reported: those that are may have been purged for it, and nothing else."""
     client = made[0]
