@@ -277,8 +277,9 @@ def run_landing(
                 f"no pipeline has application: {application}" if application else "no pipeline was found",
                 hint="apply spec files with pipelines, or pass them with -f PATH",
             )
-        _agree_all(session, fleet, specs, yes=yes)
-        lines = ApplicationLines(session.reporter.note, [one.landing.name for one in specs], file=metrics)
+        plans = _agree_all(session, fleet, specs, yes=yes)
+        behind = {one.landing.name: 0 for one in specs} | {one.declared.landing.name: one.behind for one in plans}
+        lines = ApplicationLines(session.reporter.note, behind, file=metrics)
         with _taking_end() as stop:
             errors = fleet.pipelines.run_all(
                 specs,
@@ -415,8 +416,12 @@ def _agree(session: Session, fleet: Fleet, plan: LandPlan, *, yes: bool) -> None
 _SHOWN_TABLES = 10
 
 
-def _agree_all(session: Session, fleet: Fleet, specs: Sequence[PipelineSpec], *, yes: bool) -> None:
-    """Show which tables are created or changed, and ask. Resuming pipelines needs no second confirmation."""
+def _agree_all(session: Session, fleet: Fleet, specs: Sequence[PipelineSpec], *, yes: bool) -> tuple[LandPlan, ...]:
+    """Show which tables are created or changed, and ask. Resuming pipelines needs no second confirmation.
+
+    Returns:
+        The plans of those that can be planned.
+    """
     from seamark.pipelines.status import LandState  # noqa: PLC0415
 
     plans, failures = fleet.pipelines.plan_all(specs)
@@ -427,7 +432,7 @@ def _agree_all(session: Session, fleet: Fleet, specs: Sequence[PipelineSpec], *,
     behind = render_count(sum(one.behind for one in plans), "record")
     session.reporter.note(f"{count} in one application, at most {behind} to process")
     if not new:
-        return
+        return plans
     for one in new[:_SHOWN_TABLES]:
         landing = one.declared.landing
         session.reporter.note(f"  {landing.name}: {landing.topic} → {landing.table} of {one.declared.where}")
@@ -440,6 +445,7 @@ def _agree_all(session: Session, fleet: Fleet, specs: Sequence[PipelineSpec], *,
     except UsageError as error:
         error.hint = "review them with seamark pipelines plan NAME, then pass --yes"
         raise
+    return plans
 
 
 @contextmanager

@@ -334,12 +334,20 @@ class LandLines:
 class ApplicationLines:
     """Writes the progress of an application to the terminal, and its metrics to a file. Called by many threads."""
 
-    def __init__(self, note: Callable[[str], None], names: Sequence[str], *, file: Path | None) -> None:
+    def __init__(self, note: Callable[[str], None], behind: Mapping[str, int], *, file: Path | None) -> None:
+        """Create the lines.
+
+        Args:
+            note: Prints a line.
+            behind: By the name of each pipeline, its lag before the first batch.
+            file: Where metrics are written.
+        """
         check_metrics_file(file)
         self._note = note
         self._file = file
         self._lock = threading.Lock()
-        self._metrics = {name: LandMetrics(name) for name in names}
+        self._behind = behind
+        self._metrics = {name: LandMetrics(name) for name in behind}
         self._states: dict[str, MemberState] = {}
         self._said_at = time.monotonic()
 
@@ -398,7 +406,10 @@ class ApplicationLines:
         )
         states = Counter(self._states.values())
         shown = ", ".join(f"{render_number(count)} {state}" for state, count in sorted(states.items()))
-        lag = sum(one.last.behind or 0 for one in found if one.last is not None)
+        lag = sum(
+            self._behind.get(name, 0) if one.last is None else one.last.behind or 0
+            for name, one in self._metrics.items()
+        )
         batches, rows = sum(one.batches for one in found), sum(one.rows for one in found)
         return (
             f"{render_count(batches, 'batch', 'batches')} · {render_number(rows)} rows{beside} · "
