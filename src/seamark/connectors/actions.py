@@ -252,6 +252,62 @@ def _from_step(step: Step) -> ApplyConnector:
     raise TypeError(f"{type(step).__name__} doesn't restore a connector")
 
 
+@action_kind("set-declared-state")
+@needs_permission(Permission.OPERATE)
+@dataclass(frozen=True, slots=True)
+class SetDeclaredState(ConnectorSubject, Action):
+    """Run, pause or stop an existing connector as its spec declares.
+
+    If it should run, the action waits for it, up to `wait_seconds`; if it does not run then, its previous state is
+    restored. Without `wait_seconds` there is no wait.
+    """
+
+    state: str
+    wait_seconds: float = 0.0
+    stable_seconds: float = 0.0
+
+    def read(self, reads: Reads) -> StepSeen:
+        """Read the present state and the locks of the connector."""
+        return self._step.see(reads)
+
+    def steps(self, seen: StepSeen) -> StepSequence:
+        """Return the steps: set the state, wait until the connector runs, else restore the previous state."""
+        if is_met(seen.intent):
+            return ()
+        if self.state != RUNNING or not self.wait_seconds:
+            return in_turn(self._step)
+        back = self._step.undo(seen.intent)
+        wait = AwaitRunning(
+            self.cluster, self.name, deadline_seconds=self.wait_seconds, stable_seconds=self.stable_seconds
+        )
+        return build_awaited(self._step, wait, *([back] if isinstance(back, Step) else []))
+
+    def needs(self, seen: StepSeen) -> Needs:
+        """Return the locks of the connector."""
+        return Needs(seen.locks)
+
+    def effects(self, seen: StepSeen) -> tuple[Effect, ...]:
+        """Return the line of the state, unless it is as declared."""
+        return self._step.effects(seen)
+
+    def find_intents(self, seen: StepSeen) -> Mapping[str, Intent]:
+        """Return the present and the declared state."""
+        return self._step.find_intents(seen)
+
+    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
+        """Return the action that restores the previous state, unless a fallback has done so."""
+        states = past.find_all(SetRunState)
+        if not states or (len(states) > 1 and states[-1].is_good):
+            return None
+        intent = states[0].intent
+        back = None if intent is None else states[0].step.undo(intent)
+        return back if isinstance(back, SetRunState) else None
+
+    @property
+    def _step(self) -> SetRunState:
+        return SetRunState(self.cluster, self.name, self.state)
+
+
 @action_kind("resume-connector")
 @needs_permission(Permission.OPERATE)
 @dataclass(frozen=True, slots=True)

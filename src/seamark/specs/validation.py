@@ -69,7 +69,8 @@ def validate_spec(
     Raises:
         SpecError, UsageError: A declaration can't be read.
     """
-    loaded = load_definitions(build_paths(what), environ=os.environ, allow_python=allow_python or context.policy.python)
+    may_run = allow_python or context.policy.python
+    loaded = load_definitions(build_paths(what), environ=os.environ, allow_python=may_run, context=lambda: context)
     check_sections(loaded.spec, context)
     desired = build_desired((one.connector for one in loaded.definitions), tuple(context.connect))
     chosen = select_owners(desired, names)
