@@ -28,6 +28,7 @@ from seamark.errors import RefusedError
 from seamark.kafka.api import BROKERS, BrokersPort
 from seamark.kip199.steps import OFFSET_FILE
 from seamark.offsets.port import LEFT_OFFSETS, OFFSETS, PLANNING, SNAPSHOTS, Planning
+from seamark.offsets.service import find_config_reader
 from seamark.offsets.stores.ledger import route_ledgers
 from seamark.pipelines.actions import REGISTERED
 from seamark.pipelines.source_columns import SOURCE_COLUMNS, SourceReader
@@ -365,3 +366,14 @@ def build_changing_client(
 
     timing = Timing(deadline_seconds=build_timing(in_flight_seconds).send_seconds)
     return build_connect_client(settings, timing=timing, read_config_names=read_config_names)
+
+
+def build_client(
+    context: Context, settings: ConnectSettings, *, open_scan: OpenScan | None, changes: bool
+) -> ConnectPort:
+    """Build the Connect client for reads, or for `changes`."""
+    read_names = find_config_reader(context, settings, open_scan)
+    if not changes:
+        return build_connect_client(settings, read_config_names=read_names)
+    seconds = context.journal.in_flight_seconds
+    return build_changing_client(settings, in_flight_seconds=seconds, read_config_names=read_names)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
-from seamark.changes.permissions import permits
+from seamark.changes.permissions import build_access, find_principal, permits
+from seamark.changes.timing import FLEET_PACE
 from seamark.connect.api import ConnectPort
-from seamark.connect.clusters import Clusters, build_connect_client
+from seamark.connect.clusters import Clusters
 from seamark.connect.model import Wait
 from seamark.connectors.service import Connectors
 from seamark.connectors.workers import Workers
 from seamark.core.readings import Finding
 from seamark.core.refs import OwnerPatterns
 from seamark.kafka.api import BrokersPort, KafkaPort
-from seamark.offsets.service import Offsets, find_config_reader
+from seamark.offsets.service import Offsets
 from seamark.overview.status import FleetStatus, read_status
 from seamark.policy.permissions import Permission
 
@@ -81,8 +82,10 @@ class Fleet:
         actor: Actor | None = None,
     ) -> None:
         self.context = context
-        self._clusters = Clusters(context, build_client=build_connect or self._build_reading_client)
-        self._write_clusters = Clusters(context, build_client=build_connect or self._build_changing_client)
+        self._clusters = Clusters(context, build_client=build_connect or partial(self._build_client, changes=False))
+        self._write_clusters = Clusters(
+            context, build_client=build_connect or partial(self._build_client, changes=True)
+        )
         self._build_kafka = build_kafka or build_kafka_admin
         self._build_brokers = build_brokers
         self._open_journal = open_journal
@@ -102,18 +105,10 @@ class Fleet:
     def __repr__(self) -> str:
         return f"Fleet({self.context.name!r}, clusters={list(self._clusters.names)})"
 
-    def _build_reading_client(self, settings: ConnectSettings) -> ConnectPort:
-        read_names = find_config_reader(self.context, settings, self._open_scan)
-        return build_connect_client(settings, read_config_names=read_names)
+    def _build_client(self, settings: ConnectSettings, *, changes: bool) -> ConnectPort:
+        from seamark.fleet.environment import build_client  # noqa: PLC0415
 
-    def _build_changing_client(self, settings: ConnectSettings) -> ConnectPort:
-        from seamark.fleet.environment import build_changing_client  # noqa: PLC0415
-
-        return build_changing_client(
-            settings,
-            in_flight_seconds=self.context.journal.in_flight_seconds,
-            read_config_names=find_config_reader(self.context, settings, self._open_scan),
-        )
+        return build_client(self.context, settings, open_scan=self._open_scan, changes=changes)
 
     def close(self) -> None:
         """Close every connection. The fleet can be used again; it then opens new ones."""
@@ -155,8 +150,9 @@ class Fleet:
     def offsets(self) -> Offsets:
         """Return the API for offsets."""
         plan, pipelines = self._open_offset_plan, self._read_registered
-        stores = lambda: self._stores  # noqa: E731
-        return Offsets(self._clusters, self.connectors, stores=stores, open_plan=plan, read_pipelines=pipelines)
+        return Offsets(
+            self._clusters, self.connectors, stores=lambda: self._stores, open_plan=plan, read_pipelines=pipelines
+        )
 
     @cached_property
     @permits(Permission.READ)
@@ -200,12 +196,8 @@ class Fleet:
         """Return the API for consumer groups: read, move and delete them."""
         from seamark.groups.service import Groups  # noqa: PLC0415
 
-        return Groups(
-            clusters=self._clusters,
-            kafka=self._world.kafka,
-            clock=self._world.clock,
-            planner=lambda: self._planner,
-        )
+        world = self._world
+        return Groups(clusters=self._clusters, kafka=world.kafka, clock=world.clock, planner=lambda: self._planner)
 
     @cached_property
     @permits(Permission.READ)
@@ -234,16 +226,14 @@ class Fleet:
     def pipelines(self) -> Pipelines:
         """Return the API for pipelines: plan a run, run them on Spark, show their progress."""
         from seamark.pipelines.service import Pipelines  # noqa: PLC0415
-        from seamark.specs.load import read_spec  # noqa: PLC0415
+        from seamark.specs.load import read_section  # noqa: PLC0415
 
         return Pipelines(
             self.context,
             kafka=self._world.kafka,
             read_registered=self._read_registered,
             now=self._world.clock.now,
-            load=lambda paths, allow_python: read_spec(paths, allow_python=allow_python, context=self.context).find(
-                "pipelines"
-            ),
+            load=partial(read_section, "pipelines", self.context),
         )
 
     @permits(Permission.READ)
@@ -320,8 +310,6 @@ class Fleet:
 
     def build_pace(self, *, canary: int = 0, max_failures: int | None = None, max_changes: int | None = None) -> Pace:
         """Build the pace of a large change: the first `canary` connectors alone, then the rest; see `Pace`."""
-        from seamark.changes.timing import FLEET_PACE  # noqa: PLC0415
-
         return replace(FLEET_PACE, canary=canary, max_failures=max_failures, max_changes=max_changes)
 
     @permits(Permission.READ)
@@ -403,13 +391,7 @@ class Fleet:
     def validate(
         self, what: SpecFiles, *, names: Sequence[str] = (), allow_python: bool = False
     ) -> tuple[ValidatedConnector, ...]:
-        """Validate the connectors that files or folders declare with their plugins, without a plan.
-
-        A config that violates the policy isn't sent to Connect, and no `secret://` reference is resolved.
-
-        Raises:
-            UsageError, ConfigurationError: The files are invalid.
-        """
+        """Validate declared connectors with their plugins, without a plan and without resolving secrets."""
         from seamark.specs.validation import validate_spec  # noqa: PLC0415
 
         return validate_spec(
@@ -433,15 +415,12 @@ class Fleet:
     @cached_property
     def _actor(self) -> Actor:
         from seamark.changes.actor import this_actor  # noqa: PLC0415
-        from seamark.changes.permissions import find_principal  # noqa: PLC0415
 
         return self._own_actor or this_actor(find_principal(self.context))
 
     @cached_property
     def access(self) -> Access:
         """Return the permissions of this process's principal in the context."""
-        from seamark.changes.permissions import build_access  # noqa: PLC0415
-
         return build_access(self.context)
 
     @cached_property

@@ -235,6 +235,11 @@ def read_spec(what: SpecSource, *, allow_python: bool = False, context: SpecCont
     return load_spec(build_paths(what), environ=os.environ, allow_python=allow_python, context=context)
 
 
+def read_section(section: str, context: Context, paths: Sequence[Path], allow_python: bool = False) -> Sequence[Any]:
+    """Return what files declare in one section, such as `pipelines`."""
+    return read_spec(paths, allow_python=allow_python, context=context).find(section)
+
+
 def build_title(verb: str, what: SpecSource) -> str:
     """Build the title of the plan, which the journal shows."""
     named = f"spec {what.id}" if isinstance(what, Spec) else ", ".join(str(path) for path in build_paths(what))
