@@ -145,7 +145,7 @@ def _choose_wait(wait: float, *, no_wait: bool) -> float:
     return 0.0 if no_wait else wait
 
 
-# The command gets them as one value, `wait_seconds`; 0 is no wait.
+# The command gets them as one value, `wait_seconds`; with 0, it does not wait.
 wait_options = build_options(
     option(
         "--wait",

@@ -468,14 +468,14 @@ class ExactConsumer:
             self._raise_failure()
             self._wait_again()
             if self._was_revoked:
-                return self._read_again(found)
+                return self._return_nothing(found)
             return [message for message in found if self._accept(message)]
         except BaseException:
             self._was_revoked = False
             self._holdings.take_back()
             raise
 
-    def _read_again(self, found: Sequence[Any]) -> list[Any]:
+    def _return_nothing(self, found: Sequence[Any]) -> list[Any]:
         """Return no records: on_revoke may have saved partitions that are still held, and the ledger says which."""
         for message in found:
             if message.error() is not None:
