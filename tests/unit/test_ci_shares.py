@@ -19,7 +19,7 @@ FOLDERS = {
     "recovery": "tests/fault",
     "fault": "tests/fault",
 }
-SHARES = 6
+SHARES = 12
 
 
 def read_shares():
