@@ -115,8 +115,8 @@ def test_no_hostile_name_reaches_connect(fleet, connect, saved) -> None:
         data["actions"][0]["name"] = name
         assert refusal(fleet.connectors.create, name, PRESENT).context["rules"] == "P001"
         assert refusal(fleet.review, register(fleet, Plan.from_dict(data))).context["rules"] == "P001"
-    # A plan is compared with the clusters that it is for, and nothing more.
-    assert {seen.path for seen in list(connect.requests)[asked:]} <= {"/"}
+    # A plan is compared with the clusters that it is for, and with the list of all connectors.
+    assert {seen.path for seen in list(connect.requests)[asked:]} <= {"/", "/connectors"}
 
 
 def test_nothing_is_renamed_to_a_hostile_name(fleet, connect, orders) -> None:

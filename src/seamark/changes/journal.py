@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self
 
 from seamark.changes.actor import LENGTH, Actor, ClockMark
 from seamark.changes.locks import find_owners
-from seamark.core.refs import EVERY_OWNER, OwnerPatterns
+from seamark.core.refs import EVERY_OWNER, TOPIC, OwnerPatterns
 from seamark.core.strict_json import StoredFormat, check_format
 from seamark.errors import JournalError, NotFoundError, TamperedJournalError, UsageError
 
@@ -314,9 +314,13 @@ class HeadFilter:
 
     def _matches(self, owner: str) -> bool:
         # A topic isn't the connector of the same name.
-        if owner.startswith("topic/"):
-            return any(fnmatchcase(owner, text) for text in self.owners.texts if text.startswith("topic/"))
+        if _is_topic(owner):
+            return any(fnmatchcase(owner, text) for text in self.owners.texts if _is_topic(text))
         return self.owners.matches(owner)
+
+
+def _is_topic(text: str) -> bool:
+    return text.partition("/")[0] == TOPIC
 
 
 OPEN_STATE = "open"

@@ -367,7 +367,7 @@ def stop(fleet: Fleet, *, targets: Targets) -> PlannedChange:
 def restart(
     fleet: Fleet, *, targets: Targets, include_running: bool, task: int | None, pace: int | None, wait_seconds: float
 ) -> PlannedChange:
-    """Restart connectors or tasks, by default the failed ones.
+    """Restart failed tasks, or chosen ones.
 
     With a pace, the next connector restarts when the one before it runs; the first that doesn't run stops the rest.
     """

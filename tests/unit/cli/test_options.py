@@ -30,6 +30,7 @@ def test_commands_are_the_ones_of_the_design():
     assert {" ".join(path) for path, _ in LEAVES} == {
         "status",
         "connectors list",
+        "offsets list",
         "connectors show",
         "connectors create",
         "connectors update",

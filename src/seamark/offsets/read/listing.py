@@ -18,6 +18,7 @@ from seamark.connect.model import Connector
 from seamark.core.offsets import OffsetMap, spell_identity
 from seamark.core.readings import Reading, fan_out
 from seamark.core.refs import (
+    GLOB,
     ConnectorType,
     OwnerPatterns,
     build_group_owner,
@@ -157,7 +158,7 @@ class OffsetLister:
         for names in dict.fromkeys(find_sharing(self._clusters, name) for name in self._clusters.names):
             calls[f"offsets of {', '.join(names)}"] = partial(run.add_workers, names)
         calls["consumer groups"] = run.add_groups
-        if not only.texts or any(text.startswith(("pipeline/", "*", "?", "[", "p*")) for text in only.texts):
+        if not only.texts or any(GLOB & set(text) or is_pipeline(text) for text in only.texts):
             calls["pipelines"] = partial(run.add_pipelines, self._read_pipelines)
         failures |= fan_out(calls).failures
         failures |= run.failures
