@@ -17,8 +17,8 @@ import pytest
 
 import seamark.changes.actor
 import seamark.changes.keys
-import seamark.changes.timing
 import seamark.fleet.changes
+import seamark.fleet.fleet
 import seamark.kafka.worker_group
 from seamark.changes.actor import Actor
 from seamark.changes.file_journal import FileJournal
@@ -119,7 +119,7 @@ class Environment:
         patch.setattr(seamark.kafka.worker_group, "read_worker_loads", lambda *_, **__: {})
         # The steps of one resource after those of another, so that progress lines have one order.
         patch.setattr(seamark.fleet.changes, "FLEET_PACE", Pace())
-        patch.setattr(seamark.changes.timing, "FLEET_PACE", Pace())
+        patch.setattr(seamark.fleet.fleet, "FLEET_PACE", Pace())
 
     def open_fleet(self, name: str | None = None) -> Fleet:
         """Open a new fleet over the fakes, as each run of the program does."""
