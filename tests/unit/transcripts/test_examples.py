@@ -101,7 +101,9 @@ def test_example_works(path, command, example, monkeypatch):
     base = next(case for case in CASES if case.words[: len(path) + 1] == ("seamark", *path))
     setup = tuple(tuple(shlex.split(line)) for line in SETUPS.get(example, ()))
     text = play(replace(base, words=build_words(path, command, example), setup=base.setup + setup))
-    assert re.search(r"^exit code: (\d+)$", text, re.MULTILINE)[1] == CODES.get(example, CODES.get(" ".join(path), "0")), text
+    assert re.search(r"^exit code: (\d+)$", text, re.MULTILINE)[1] == CODES.get(
+        example, CODES.get(" ".join(path), "0")
+    ), text
 
 
 def test_an_example_of_every_command_is_run():
