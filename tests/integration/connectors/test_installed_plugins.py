@@ -6,11 +6,19 @@ import io
 import json
 import re
 
+import pytest
+
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.specs.load import read_spec
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+
+@pytest.fixture(autouse=True)
+def _context(stack, tmp_path, monkeypatch):
+    monkeypatch.setenv("SEAMARK_CONFIG", stack.context_file)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 def seamark(*argv):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 
+import pytest
+
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 
@@ -32,6 +34,12 @@ connectors:
     config:
       connector.class: com.example.Nope
 """
+
+
+@pytest.fixture(autouse=True)
+def _context(stack, tmp_path, monkeypatch):
+    monkeypatch.setenv("SEAMARK_CONFIG", stack.context_file)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 def test_errors_of_real_plugins_have_the_line_of_their_key(stack, tmp_path):
