@@ -78,7 +78,7 @@ class CommitOffsets:
         return {entry.key: entry for entry in self.entries}
 
     def to_json(self) -> str:
-        """As it stands in `userMetadata`, where DESCRIBE HISTORY shows it."""
+        """Return the text of `userMetadata`, which DESCRIBE HISTORY shows."""
         topics: dict[str, dict[str, Any]] = {}
         for entry in self.entries:
             topic = topics.setdefault(entry.topic_id, {_TOPIC: entry.topic, _NEXT: {}})

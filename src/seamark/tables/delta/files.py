@@ -279,7 +279,7 @@ _LETTER = pa.struct(
 
 
 def build_file_schema(landing: Landing) -> pa.Schema:
-    """What stands in the data files."""
+    """Return the columns of the data files."""
     fields = [pa.field(column.name, _find(find_lake_type(column))) for column in landing.columns]
     if landing.dead_letters is not None:
         fields.append(pa.field(DEAD_LETTER, _LETTER))
