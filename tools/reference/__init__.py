@@ -1,17 +1,18 @@
 """The generated parts of the reference: Markdown, built from the code when the site is built.
 
-A page has a part by the directive `reference` and its name, such as `commands offsets` or `errors`.
+A page has a part by the directive `reference` and its name, such as `command offsets show` or `errors`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tools.reference.commands import build_commands, build_overview
+from tools.reference.commands import build_command, build_output, build_overview
 from tools.reference.tables import build_errors, build_metrics, build_python, build_spec_keys
 
 PARTS: Mapping[str, Callable[..., str]] = {
-    "commands": build_commands,
+    "command": build_command,
+    "output": build_output,
     "overview": build_overview,
     "errors": build_errors,
     "metrics": build_metrics,

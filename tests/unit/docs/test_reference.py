@@ -18,6 +18,8 @@ from tools.reference import PARTS, build_reference
 from tools.reference.commands import GLOBAL_OPTIONS, escape, list_commands
 from tools.reference.tables import PACKAGES, list_spec_levels
 
+# Their output is a long program or archive.
+WITHOUT_OUTPUT = {"completion", "schema", "spark pack"}
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 
 
@@ -27,31 +29,58 @@ def read_parts():
     return {name for page in pages for name in re.findall(r"^```\{reference\} (.+)$", page, re.MULTILINE)}
 
 
+def read_section(path):
+    """Return what the page of a command says of it: below its title, or below its heading if it is in a group."""
+    page = (REFERENCE / "commands" / f"{path[0]}.md").read_text(encoding="utf-8")
+    if len(path) == 1:
+        return page
+    return f"{page}\n## ".split(f"\n## {' '.join(path)}\n", 1)[1].split("\n## ", 1)[0]
+
+
 def test_every_command_of_the_first_level_has_its_page():
     assert {path.stem for path in (REFERENCE / "commands").glob("*.md")} == set(list_commands())
     for name in list_commands():
-        assert (REFERENCE / "commands" / f"{name}.md").read_text(encoding="utf-8") == (
-            f"# seamark {name}\n\n```{{reference}} commands {name}\n```\n"
-        )
+        assert (REFERENCE / "commands" / f"{name}.md").read_text(encoding="utf-8").startswith(f"# seamark {name}\n")
 
 
 def test_every_part_is_on_a_page():
     wanted = {"overview", "errors", "metrics", "spec-keys"}
-    wanted |= {f"commands {name}" for name in list_commands()} | {f"python {package}" for package in PACKAGES}
-    assert read_parts() == wanted
-    assert {part.split()[0] for part in wanted} == set(PARTS)
+    wanted |= {f"command {' '.join(path)}" for path, _ in LEAVES} | {f"python {package}" for package in PACKAGES}
+    assert {part for part in read_parts() if not part.startswith("output ")} == wanted
+    assert {part.split()[0] for part in read_parts()} == set(PARTS)
 
 
 @pytest.mark.parametrize(("path", "command"), LEAVES, ids=[" ".join(path) for path, _ in LEAVES])
-def test_every_command_is_generated_with_its_options_and_examples(path, command):
-    page = build_reference(f"commands {path[0]}")
-    section = f"{page}\n## ".split(f"## `seamark {' '.join(path)}`\n", 1)[1].split("\n## ", 1)[0]
+def test_every_command_has_its_section_with_options_and_examples(path, command):
+    section = read_section(path)
+    parts = re.findall(r"^```\{reference\} (.+)$", section, re.MULTILINE)
+    assert f"command {' '.join(path)}" in parts
+    generated = build_reference(f"command {' '.join(path)}")
     for example in command.examples:
-        assert example in section
+        assert example in generated
     for param in command.params:
         if isinstance(param, click.Option) and not param.hidden and param.name not in GLOBAL_OPTIONS:
-            assert re.search(rf"^\| `[^`]*{re.escape(max(param.opts, key=len))}\b", section, re.MULTILINE)
+            assert re.search(rf"^\| `[^`]*{re.escape(max(param.opts, key=len))}\b", generated, re.MULTILINE)
     assert f"`{' '.join(path)}`" in build_reference("overview")
+    outputs = [part for part in parts if part.startswith(f"output seamark {' '.join(path)}")]
+    assert outputs or " ".join(path) in WITHOUT_OUTPUT
+    for part in outputs:
+        assert build_reference(part).startswith("```console\n$ seamark ")
+
+
+def test_every_section_links_to_its_command_from_the_overview():
+    for target, anchor in re.findall(r"\]\(([^)#]+)(?:#([^)]+))?\)", build_reference("overview")):
+        page = (REFERENCE / target).read_text(encoding="utf-8")
+        assert not anchor or f"\n## {anchor.replace('-', ' ', 1)}\n" in page
+
+
+def test_output_that_is_not_recorded_is_an_error():
+    with pytest.raises(KeyError):
+        build_reference("output seamark status --no-such-option=1")
+
+
+def test_long_output_is_cut():
+    assert build_reference("output seamark pull --dir pulled --dry-run").splitlines()[-2:] == ["…", "```"]
 
 
 def test_every_error_is_generated_with_its_exit_code():
