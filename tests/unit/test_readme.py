@@ -1,4 +1,4 @@
-"""What the documents point to is there."""
+"""What the documents point to is there, and the README is short."""
 
 from __future__ import annotations
 
@@ -25,3 +25,7 @@ def test_links_lead_somewhere(page):
 
 def test_there_are_pages():
     assert len(PAGES) > 5
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
