@@ -23,19 +23,11 @@ from pathlib import Path
 from textwrap import dedent
 
 from tests.integration.waits import DEADLINE_SECONDS, TRIES, says_hindered
+from tools.pages.compare import compare
 
 ROOT = Path(__file__).parents[2]
 RUNBOOKS = ROOT / "docs" / "runbooks"
 TIMEOUT_SECONDS = 240
-# What is different each time, wherever it stands.
-VARIES = (
-    (r"01[0-9A-HJKMNP-TV-Z]{24}", "[0-9A-Z]{26}"),
-    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"),
-    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? UTC", r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? UTC"),
-    (r"done in [\d ]+ (?:m?s|min)\b", r"done in [\d ]+ (?:m?s|min)\b"),
-    (r"…", ".*"),
-    (r"\s+", r"\s+"),
-)
 CHANGE_ID = re.compile(r"Change (01[0-9A-HJKMNP-TV-Z]{24}) done")
 
 
@@ -89,26 +81,6 @@ def substitute(text, names):
 
     wanted = "|".join(spell(name) for name in sorted(names, key=len, reverse=True))
     return re.sub(wanted, lambda found: str(names[found[0]]), text)
-
-
-def build_pattern(line):
-    """A regular expression of what a line of the page allows."""
-    varies = re.compile("|".join(f"(?P<v{number}>{shape})" for number, (shape, _) in enumerate(VARIES)))
-    pattern, end = "", 0
-    for found in varies.finditer(line):
-        pattern += re.escape(line[end : found.start()]) + VARIES[int(found.lastgroup[1:])][1]
-        end = found.end()
-    return re.compile(pattern + re.escape(line[end:]))
-
-
-def compare(shown, printed):
-    """The first line of the page that was not printed, behind those before it; None where all were."""
-    left = iter([line.strip() for line in printed.splitlines()])
-    for line in shown:
-        pattern = build_pattern(line.strip())
-        if not any(pattern.fullmatch(one) for one in left):
-            return line
-    return None
 
 
 class Runbook:

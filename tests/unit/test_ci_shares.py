@@ -18,6 +18,7 @@ FOLDERS = {
     "offset-fault": "tests/fault",
     "recovery": "tests/fault",
     "fault": "tests/fault",
+    "pages": "tests/integration",
 }
 SHARES = 12
 

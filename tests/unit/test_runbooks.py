@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tests.integration.runbook import RUNBOOKS, compare, read_commands, substitute
+from tests.integration.runbook import RUNBOOKS, read_commands, substitute
+from tools.pages.compare import compare
 
 PAGES = sorted(path.name for path in RUNBOOKS.glob("*.md") if path.name != "README.md")
 PARTS = ("Symptoms", "Cause", "Avoid", "Verify the recovery", "What can't be restored")

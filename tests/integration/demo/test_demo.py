@@ -1,4 +1,4 @@
-"""`seamark demo` to its end, on real servers and without a terminal."""
+"""`seamark demo` of docs/start/demo.md to its end, on real servers and without a terminal."""
 
 from __future__ import annotations
 

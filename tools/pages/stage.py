@@ -1,0 +1,131 @@
+"""The servers, the context and the environment in which a page is run."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from seamark.devstack import Stack, StackSpec, start_stack
+from seamark.devstack.seed import run_sql
+from tools.pages.blocks import ROOT, Page, PageError
+from tools.pages.runner import Runner
+from tools.pages.session import Session
+
+SETUPS = Path(__file__).parent / "setups"
+# The name of the Connect cluster in all pages.
+CLUSTER = "game"
+# The database in all pages, beside the one that the server creates.
+DATABASE = "game"
+
+
+def build_spec(servers: str) -> StackSpec | None:
+    """Return the servers that a page names: `none`, or words such as `postgres s3 spark workers=2`.
+
+    Raises:
+        PageError: A word names no server.
+    """
+    words = servers.split()
+    if words == ["none"]:
+        return None
+    fields: dict[str, Any] = {}
+    for word in words:
+        name, _, count = word.partition("=")
+        if name not in StackSpec.__dataclass_fields__ or not (count.isdigit() or not count):
+            raise PageError(f"unknown server {word!r} in 'run: servers'")
+        fields[name] = int(count) if count else True
+    return StackSpec(**fields)
+
+
+@contextmanager
+def open_runner(page: Page, say: Callable[[str], None] = print) -> Iterator[Runner]:
+    """Start what a page needs in a folder of its own, and remove both afterwards."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="seamark-page-")))
+        work = folder / "work"
+        work.mkdir()
+        spec = build_spec(page.servers or "none")
+        servers = stack.enter_context(start_stack(spec, name="pages")) if spec else None
+        environ = build_environment(folder, servers, with_context=page.context != "none")
+        if servers and page.context != "none":
+            (folder / "seamark.yaml").write_text(json.dumps(build_contexts(servers)), encoding="utf-8")
+        if servers and servers.postgres:
+            run_sql(servers.postgres, f"CREATE DATABASE {DATABASE}")
+        session = stack.enter_context(Session(work, environ))
+        runner = Runner(page, session, say)
+        if servers and page.context != "none":
+            runner.session.run("seamark init --yes")
+        yield runner
+
+
+def build_environment(folder: Path, stack: Stack | None, *, with_context: bool) -> dict[str, str]:
+    """Return the variables of the session: the caller's without seamark's own, and the addresses of the servers."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("SEAMARK_", "PYTEST_"))}
+    environ |= {
+        "PATH": f"{Path(sys.executable).parent}:{environ['PATH']}",
+        "XDG_STATE_HOME": str(folder / "state"),
+        "XDG_CONFIG_HOME": str(folder / "config"),
+        "NO_COLOR": "1",
+        "COLUMNS": "240",
+        "PYTHONUNBUFFERED": "1",
+        "CHECKOUT": str(ROOT),
+        "PAGES_SETUPS": str(SETUPS),
+    }
+    for kept in ("SEAMARK_PLUGINS", "SEAMARK_CACHE"):
+        if kept in os.environ:
+            environ[kept] = os.environ[kept]
+    if stack is None:
+        return environ
+    environ |= {"STACK": stack.folder, "BOOTSTRAP": stack.kafka.bootstrap_servers, "KAFKA_LIBS": stack.kafka.libs}
+    if with_context:
+        environ["SEAMARK_CONFIG"] = str(folder / "seamark.yaml")
+    if "connect" in stack.connect:
+        connect = stack.connect["connect"]
+        environ |= {"CONNECT_URL": connect.urls[0], "WORKER_CONFIG": connect.worker_config}
+    if stack.postgres:
+        database = stack.postgres
+        environ |= {
+            "PGHOST": database.host,
+            "PGPORT": str(database.port),
+            "PGUSER": database.user,
+            "PGPASSWORD": database.password,
+            "PGDATABASE": DATABASE,
+        }
+    if stack.s3:
+        environ |= {"S3_ENDPOINT": stack.s3.endpoint, "S3_DATA": stack.s3.data, "S3_REGION": stack.s3.region}
+    if stack.spark:
+        environ |= {"SEAMARK_SPARK_MASTER": stack.spark.master, "SEAMARK_SPARK_JARS": stack.spark.jars}
+    return environ
+
+
+def build_contexts(stack: Stack) -> dict[str, object]:
+    """Return the contexts file: one context `dev` with the Connect cluster `game`, a database and a lake."""
+    context: dict[str, object] = {
+        "kafka": {"bootstrap.servers": stack.kafka.bootstrap_servers},
+        # With a short timeout, a rebalance of a few seconds ends a command.
+        "in_flight_timeout": "90s",
+        "policy": {"files": ["/**"], "provider_paths": ["default", f"{stack.folder}/secrets/**"]},
+    }
+    if "connect" in stack.connect:
+        connect = stack.connect["connect"]
+        context["connect"] = {CLUSTER: {"urls": list(connect.urls), "worker_config": connect.worker_config}}
+    if stack.postgres:
+        place = f"{stack.postgres.host}:{stack.postgres.port}/{DATABASE}"
+        dsn = f"{stack.postgres.dsn} dbname={DATABASE}"
+        context["databases"] = {DATABASE: {"jdbc_url": f"jdbc:postgresql://{place}", "dsn": dsn}}
+    if stack.s3:
+        keys = f"secret://file/{stack.folder}/secrets/s3.properties"
+        context["lakes"] = {
+            "lake": {
+                "url": "s3://lake/tables",
+                "endpoint": stack.s3.endpoint,
+                "access_key": f"{keys}#access_key",
+                "secret_key": f"{keys}#secret_key",
+            }
+        }
+    return {"current": "dev", "contexts": {"dev": context}}
