@@ -106,7 +106,7 @@ class Runbook:
         text, shown = substitute(command.text, known), [substitute(line, known) for line in command.shown]
         said = self.change(text) if "--yes" in text else self._look(text, shown, code)
         assert said.code == code, f"{command.text}: exit code {said.code}, expected {code}:\n{said.text}"
-        missing = compare(shown, said.text)
+        missing = compare(shown, said.text, exact=True)
         assert missing is None, f"{command.text} does not print:\n{missing}\nbut:\n{said.text}"
         return said
 
@@ -123,7 +123,7 @@ class Runbook:
         deadline = time.monotonic() + DEADLINE_SECONDS
         while True:
             said = self.start(text)
-            if (said.code == code and compare(shown, said.text) is None) or time.monotonic() > deadline:
+            if (said.code == code and compare(shown, said.text, exact=True) is None) or time.monotonic() > deadline:
                 return said
 
     def start(self, text):

@@ -14,7 +14,7 @@ FOLDERS = ("docs/start", "docs/tutorials", "docs/how-to", "docs/runbooks")
 COMMANDS = frozenset({"console", "sh", "bash", "shell"})
 # For the whole page, for the next block, and steps of their own.
 OF_PAGE = frozenset({"servers", "context", "test"})
-OF_BLOCK = frozenset({"skip", "exit", "stop", "loose", "output", "with", "file", "once"})
+OF_BLOCK = frozenset({"skip", "exit", "stop", "exact", "output", "text", "with", "file", "once"})
 STEPS = frozenset({"shell", "setup", "replace"})
 _FENCE = re.compile(r"^( *)(`{3,}|~{3,})(?:\{code-block\} *)?(\S*).*$")
 _OPEN = re.compile(r"^ *<!-- run: *(.*)$")
@@ -42,6 +42,16 @@ class Block:
     def is_command(self) -> bool:
         """Return whether the block has commands."""
         return self.kind in COMMANDS or (not self.kind and self.text.startswith("$ "))
+
+    @property
+    def is_output(self) -> bool:
+        """Return whether the block shows what the command before it prints."""
+        return self.find("output") is not None or (self.kind == "text" and self.find("text") is None)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return the lines that have to be printed."""
+        return tuple(line for line in self.text.splitlines() if line.strip(" …"))
 
     def find(self, name: str) -> str | None:
         """Return the value of a directive, or None."""

@@ -18,9 +18,9 @@ VARIES = (
 NUMBER = (r"\d[\d,.]*", r"\d[\d,.]*")
 
 
-def build_pattern(line: str, *, loose: bool = False) -> re.Pattern[str]:
-    """Return the regular expression of what a line of a page allows; with `loose`, any number for a number."""
-    shapes = (*VARIES, NUMBER) if loose else VARIES
+def build_pattern(line: str, *, exact: bool = False) -> re.Pattern[str]:
+    """Return the regular expression of what a line of a page allows; any number for a number unless `exact`."""
+    shapes = VARIES if exact else (*VARIES, NUMBER)
     varies = re.compile("|".join(f"(?P<v{number}>{shape})" for number, (shape, _) in enumerate(shapes)))
     pattern, end = "", 0
     for found in varies.finditer(line):
@@ -29,17 +29,17 @@ def build_pattern(line: str, *, loose: bool = False) -> re.Pattern[str]:
     return re.compile(pattern + re.escape(line[end:]))
 
 
-def compare(shown: Iterable[str], printed: str, *, loose: bool = False) -> str | None:
+def compare(shown: Iterable[str], printed: str, *, exact: bool = False) -> str | None:
     """Return the first line of the page that was not printed after the lines before it, or None."""
-    return match(shown, printed, loose=loose)[0]
+    return match(shown, printed, exact=exact)[0]
 
 
-def match(shown: Iterable[str], printed: str, *, loose: bool = False) -> tuple[str | None, dict[str, str]]:
+def match(shown: Iterable[str], printed: str, *, exact: bool = False) -> tuple[str | None, dict[str, str]]:
     """Return the first line that was not printed, and the change IDs of the page with those that were printed."""
     left = iter([line.strip() for line in printed.splitlines()])
     bound: dict[str, str] = {}
     for line in shown:
-        pattern = build_pattern(line.strip(), loose=loose)
+        pattern = build_pattern(line.strip(), exact=exact)
         found = next((match for one in left if (match := pattern.fullmatch(one))), None)
         if found is None:
             return line, bound

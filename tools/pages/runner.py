@@ -43,13 +43,14 @@ class Runner:
         Raises:
             PageFailureError: A command ended with another exit code, or printed something else.
         """
-        for part in self.page.parts:
+        following = [*self.page.parts[1:], None]
+        for part, after in zip(self.page.parts, following, strict=True):
             if isinstance(part, Directive):
                 self._run_step(part)
             elif part.find("skip") is not None:
                 self.say(f"{self.page.path}:{part.line}: skipped: {part.find('skip')}")
             else:
-                self._run_block(part)
+                self._run_block(part, after.lines if isinstance(after, Block) and after.is_output else ())
 
     def _run_step(self, step: Directive) -> None:
         if step.name == "replace":
@@ -61,9 +62,10 @@ class Runner:
         script = step.value if step.name == "shell" else f'. "$PAGES_SETUPS/{step.value}.sh"'
         self._check_code(self._start(f"set -e\n{script}\nset +e", step.line), 0, script, step.line)
 
-    def _run_block(self, block: Block) -> None:
-        if block.find("output") is not None:
-            self._compare(tuple(line for line in block.text.splitlines() if line.strip(" …")), self.last, block)
+    def _run_block(self, block: Block, output: tuple[str, ...]) -> None:
+        """Run a block; `output` are the lines of the block after it, for which its last command may have to wait."""
+        if block.is_output:
+            self._compare(block.lines, self.last, block)
         elif (path := block.find("file")) is not None:
             self._feed(block, f"cat >{shlex.quote(path)}")
         elif (program := block.find("with")) is not None:
@@ -74,7 +76,7 @@ class Runner:
             for number, command in enumerate(commands, 1):
                 # All commands of a block but the last one have to succeed.
                 code = int(block.find("exit") or 0) if number == len(commands) else 0
-                self._run_command(command, block, code)
+                self._run_command(command, block, code, output if number == len(commands) else ())
 
     def _feed(self, block: Block, program: str) -> None:
         end = "END_OF_THE_BLOCK"
@@ -82,13 +84,14 @@ class Runner:
         self._check_code(result, int(block.find("exit") or 0), program, block.line)
         self.last = result
 
-    def _run_command(self, command: Command, block: Block, code: int) -> None:
+    def _run_command(self, command: Command, block: Block, code: int, output: tuple[str, ...]) -> None:
         seconds = block.find("stop")
         prefix, code = (f"timeout --foreground --signal=INT {seconds} ", _STOPPED) if seconds else ("", code)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             result = self._start(prefix + self._substitute(command.text), block.line)
-            fits = result.code == code and self._match(command.shown, result, block)[0] is None
+            wanted = (*command.shown, *output)
+            fits = result.code == code and self._match(wanted, result, block)[0] is None
             # A change isn't made a second time.
             is_read = not result.was_asked and "--yes" not in command.text and block.find("once") is None
             if fits or not is_read or result.code in _FINAL or time.monotonic() > deadline:
@@ -120,7 +123,7 @@ class Runner:
 
     def _match(self, shown: tuple[str, ...], result: Result, block: Block) -> tuple[str | None, dict[str, str]]:
         lines = [replace_names(line, self.replaced) for line in shown]
-        return match(lines, result.text, loose=block.find("loose") is not None)
+        return match(lines, result.text, exact=block.find("exact") is not None)
 
     def _compare(self, shown: tuple[str, ...], result: Result, block: Block) -> None:
         missing, bound = self._match(shown, result, block)

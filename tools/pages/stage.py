@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from seamark.devstack import Stack, StackSpec, start_stack
-from seamark.devstack.seed import run_sql
+from seamark.devstack.seed import run_sql, seed_stack
 from tools.pages.blocks import ROOT, Page, PageError
 from tools.pages.runner import Runner
 from tools.pages.session import Session
@@ -20,12 +21,14 @@ from tools.pages.session import Session
 SETUPS = Path(__file__).parent / "setups"
 # The name of the Connect cluster in all pages.
 CLUSTER = "game"
+# Create the small fleet of `devstack seed`.
+SEED = "seed"
 # The database in all pages, beside the one that the server creates.
 DATABASE = "game"
 
 
 def build_spec(servers: str) -> StackSpec | None:
-    """Return the servers that a page names: `none`, or words such as `postgres s3 spark workers=2`.
+    """Return the servers that a page names: `none`, or words such as `postgres s3 spark workers=2 seed`.
 
     Raises:
         PageError: A word names no server.
@@ -36,6 +39,8 @@ def build_spec(servers: str) -> StackSpec | None:
     fields: dict[str, Any] = {}
     for word in words:
         name, _, count = word.partition("=")
+        if name == SEED:
+            continue
         if name not in StackSpec.__dataclass_fields__ or not (count.isdigit() or not count):
             raise PageError(f"unknown server {word!r} in 'run: servers'")
         fields[name] = int(count) if count else True
@@ -51,19 +56,29 @@ def open_runner(page: Page, say: Callable[[str], None] = print) -> Iterator[Runn
         work.mkdir()
         spec = build_spec(page.servers or "none")
         servers = stack.enter_context(start_stack(spec, name="pages")) if spec else None
-        environ = build_environment(folder, servers, with_context=page.context != "none")
-        if servers and page.context != "none":
+        environ = build_environment(folder, servers, context=page.context)
+        if servers and SEED in (page.servers or "").split():
+            seed_stack(servers, rows=1000, say=say)
+        if servers and page.context == "dev":
             (folder / "seamark.yaml").write_text(json.dumps(build_contexts(servers)), encoding="utf-8")
         if servers and servers.postgres:
             run_sql(servers.postgres, f"CREATE DATABASE {DATABASE}")
         session = stack.enter_context(Session(work, environ))
+        stack.callback(stop_stacks, folder, environ)
         runner = Runner(page, session, say)
-        if servers and page.context != "none":
+        if servers and page.context == "dev":
             runner.session.run("seamark init --yes")
         yield runner
 
 
-def build_environment(folder: Path, stack: Stack | None, *, with_context: bool) -> dict[str, str]:
+def stop_stacks(folder: Path, environ: dict[str, str]) -> None:
+    """Stop the servers that commands of the page have started and left."""
+    for file in (folder / "state").rglob("*.json"):
+        command = [sys.executable, "-m", "seamark.devstack", "down", "--file", str(file)]
+        subprocess.run(command, env=environ, capture_output=True, check=False)
+
+
+def build_environment(folder: Path, stack: Stack | None, *, context: str) -> dict[str, str]:
     """Return the variables of the session: the caller's without seamark's own, and the addresses of the servers."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("SEAMARK_", "PYTEST_"))}
     environ |= {
@@ -82,11 +97,15 @@ def build_environment(folder: Path, stack: Stack | None, *, with_context: bool) 
     if stack is None:
         return environ
     environ |= {"STACK": stack.folder, "BOOTSTRAP": stack.kafka.bootstrap_servers, "KAFKA_LIBS": stack.kafka.libs}
-    if with_context:
-        environ["SEAMARK_CONFIG"] = str(folder / "seamark.yaml")
+    if context != "none":
+        environ["SEAMARK_CONFIG"] = stack.context_file if context == "devstack" else str(folder / "seamark.yaml")
     if "connect" in stack.connect:
         connect = stack.connect["connect"]
-        environ |= {"CONNECT_URL": connect.urls[0], "WORKER_CONFIG": connect.worker_config}
+        environ |= {
+            "CONNECT_URL": connect.urls[0],
+            "CONNECT_2_URL": connect.urls[-1],
+            "WORKER_CONFIG": connect.worker_config,
+        }
     if stack.postgres:
         database = stack.postgres
         environ |= {
