@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 
-from seamark.core.offsets import Offset
 from seamark.core.readings import Reading
 from seamark.offsets.exports import (
     DifferenceKind,
@@ -25,6 +25,7 @@ from seamark.offsets.views import (
     render_partition,
     render_position,
 )
+from seamark.report.data import build_cell, render_json_value, space_json
 from seamark.report.listing import Column, Listing, View
 from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Screen, Span, Style, line
@@ -86,7 +87,7 @@ DIFFERENCES: Listing[OffsetDifference] = Listing(
             "partition",
             "PARTITION",
             lambda found: dict(found.partition),
-            text=lambda found: render_partition(Offset(found.partition, None)),
+            text=lambda found: render_partition(found.partition),
         ),
         Column("before", "BEFORE", lambda found: None if found.before is None else dict(found.before)),
         Column("after", "AFTER", lambda found: None if found.after is None else dict(found.after)),
@@ -167,28 +168,76 @@ def build_list_view(found: OffsetList, *, now: datetime | None = None) -> View[L
     """Build the view of the offsets of many owners. Its rows are built one by one."""
     moment = now or datetime.now(UTC)
     moment_ms = moment.timestamp() * 1000
+    # Whole seconds decide what is rendered from one second on.
+    render_age = lru_cache(maxsize=4096)(render_ago)
+
+    def render_age_of(row: ListedOffset) -> str:
+        if row.written_ms is None:
+            return "-"
+        seconds = (moment_ms - row.written_ms) / 1000
+        return render_age(int(seconds)) if abs(seconds) >= 1 else render_ago(seconds)
+
+    def build_age(row: ListedOffset) -> float | None:
+        return None if row.written_ms is None else round((moment_ms - row.written_ms) / 1000, 3)
+
     listing: Listing[ListedOffset] = Listing(
         kind="OffsetList",
         noun="offset",
         name=lambda row: row.owner,
         columns=(
-            Column("owner", "OWNER", lambda row: row.owner),
-            Column("partition", "PARTITION", lambda row: row.partition, text=_render_listed_partition),
-            Column("offset", "OFFSET", lambda row: row.offset, text=_render_listed_offset),
-            Column("store", "STORE", lambda row: row.store),
+            Column(
+                "owner",
+                "OWNER",
+                lambda row: row.owner,
+                json_text=lambda row: _render_name(row.owner),
+                cell_text=lambda row: _build_name_cell(row.owner),
+            ),
+            Column(
+                "partition",
+                "PARTITION",
+                lambda row: row.partition,
+                text=_render_listed_partition,
+                json_text=lambda row: space_json(row.written[0]) if row.written else render_json_value(row.decoded[0]),
+                cell_text=lambda row: row.written[0] if row.written else build_cell(row.decoded[0]),
+            ),
+            Column(
+                "offset",
+                "OFFSET",
+                lambda row: row.offset,
+                text=_render_listed_offset,
+                json_text=lambda row: space_json(row.written[1]) if row.written else render_json_value(row.decoded[1]),
+                cell_text=_build_offset_cell,
+            ),
+            Column(
+                "store",
+                "STORE",
+                lambda row: row.store,
+                json_text=lambda row: _render_name(row.store),
+                cell_text=lambda row: _build_name_cell(row.store),
+            ),
             Column("record", "RECORD", lambda row: row.record or None, wide=True),
             Column(
                 "written",
                 "WRITTEN",
-                lambda row: _render_stamp(row.written_ms),
-                text=lambda row: "-" if row.written_ms is None else render_ago((moment_ms - row.written_ms) / 1000),
+                lambda row: _render_listed_stamp(row.written_ms),
+                text=render_age_of,
+                json_text=lambda row: "null" if row.written_ms is None else f'"{_render_listed_stamp(row.written_ms)}"',
+                cell_text=lambda row: _render_listed_stamp(row.written_ms) or "",
             ),
             Column(
                 "age_seconds",
                 "",
-                lambda row: None if row.written_ms is None else round((moment_ms - row.written_ms) / 1000, 3),
+                build_age,
+                json_text=lambda row: "null" if row.written_ms is None else repr(build_age(row)),
             ),
-            Column("findings", "FINDINGS", lambda row: list(row.findings), text=_render_findings),
+            Column(
+                "findings",
+                "FINDINGS",
+                lambda row: list(row.findings),
+                text=_render_findings,
+                json_text=lambda row: render_json_value(row.findings) if row.findings else "[]",
+                cell_text=lambda row: build_cell(row.findings) if row.findings else "[]",
+            ),
         ),
     )
     return View(
@@ -204,16 +253,38 @@ def build_list_view(found: OffsetList, *, now: datetime | None = None) -> View[L
     )
 
 
+@lru_cache(maxsize=4096)
+def _render_minute(minute: int) -> str:
+    return render_time(build_time(minute * 60_000))[:-3]
+
+
+def _render_listed_stamp(timestamp_ms: int | None) -> str | None:
+    if timestamp_ms is None:
+        return None
+    minute, rest = divmod(timestamp_ms, 60_000)
+    return f"{_render_minute(minute)}{rest // 1000:02}Z"
+
+
+def _build_offset_cell(row: ListedOffset) -> str:
+    # Java's way to write a decimal is not Python's.
+    return row.written[1] if row.written and "." not in row.written[1] else build_cell(row.offset)
+
+
+# The same for all rows of an owner.
+_render_name = lru_cache(maxsize=256)(render_json_value)
+_build_name_cell = lru_cache(maxsize=256)(build_cell)
+
+
 def _render_findings(row: ListedOffset) -> str:
     return ", ".join(row.findings) or "-"
 
 
 def _render_listed_partition(row: ListedOffset) -> str:
-    return "(unreadable key)" if row.partition is None else render_partition(Offset(row.partition, None))
+    return "(unreadable key)" if (partition := row.partition) is None else render_partition(partition)
 
 
 def _render_listed_offset(row: ListedOffset) -> str:
-    return "-" if row.partition is None else render_position(Offset(row.partition, row.offset))
+    return "-" if row.written is None and row.decoded[0] is None else render_position(row.offset)
 
 
 def build_check_view(found: ExportCheck) -> View[ExportCheck]:
@@ -239,13 +310,13 @@ def _build_comparison_lines(found: OffsetComparison) -> list[Line]:
     lines = [line(f"{found.before} → {found.after}")]
     for one in found.differences:
         mark, style = _MARKS[one.difference]
-        before, after = (render_position(Offset(one.partition, side)) for side in (one.before, one.after))
+        before, after = (render_position(side) for side in (one.before, one.after))
         change = {
             DifferenceKind.ADDED: after,
             DifferenceKind.REMOVED: before,
             DifferenceKind.CHANGED: f"{before} → {after}",
         }[one.difference]
-        where = render_partition(Offset(one.partition, None))
+        where = render_partition(one.partition)
         lines.append(line("  ", Span(mark, style), f" {one.owner}  {where}  {change}"))
     total = f"{render_count(len(found.differences), 'difference')}, {found.equal} equal"
     return [*lines, line(total)]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from seamark.connectors.views import build_heading
-from seamark.core.offsets import Certainty, Offset
+from seamark.core.offsets import Certainty, Offset, OffsetMap
 from seamark.core.readings import Reading
 from seamark.offsets.exports import SourceLag
 from seamark.offsets.model import OffsetFinding, OwnerOffsets, StoredOffset, StoredRecord
@@ -57,30 +57,29 @@ def build_source_lag_view(reading: Reading[SourceLag]) -> View[SourceLag]:
 
 
 _SINK_PARTITION = {"kafka_topic", "kafka_partition"}
-_SINK_OFFSET = {"kafka_offset"}
 
 
-def render_partition(offset: Offset) -> str:
+def render_partition(partition: OffsetMap) -> str:
     """Format the partition: `orders-3` for a sink, `key value, …` for a source."""
-    partition = offset.partition
-    if set(partition) == _SINK_PARTITION:
+    if partition.keys() == _SINK_PARTITION:
         return f"{partition['kafka_topic']}-{partition['kafka_partition']}"
     return render_map(partition)
 
 
-def render_position(offset: Offset, times: Mapping[str, datetime] | None = None) -> str:
+def render_position(position: OffsetMap | None, times: Mapping[str, datetime] | None = None) -> str:
     """Format the offset: the next record of a sink, `key value, …` of a source, `nothing` if there is none.
 
     Args:
-        offset: The offset with its partition.
+        position: The offset.
         times: The points in time of its fields, which are added to their values.
 
     Returns:
         The text.
     """
-    position = offset.offset
-    if position is not None and set(position) == _SINK_OFFSET and isinstance(position["kafka_offset"], int):
-        return render_number(position["kafka_offset"])
+    if position is not None and len(position) == 1:
+        next_record = position.get("kafka_offset")
+        if isinstance(next_record, int):
+            return render_number(next_record)
     return render_map(position, times)
 
 
@@ -107,19 +106,19 @@ class Row:
 PLAIN: Listing[Row] = Listing(
     kind="Offsets",
     noun="offset",
-    name=lambda row: render_partition(row.offset),
+    name=lambda row: render_partition(row.offset.partition),
     columns=(
         Column(
             "partition",
             "PARTITION",
             lambda row: dict(row.offset.partition),
-            text=lambda row: render_partition(row.offset),
+            text=lambda row: render_partition(row.offset.partition),
         ),
         Column(
             "offset",
             "OFFSET",
             lambda row: None if row.offset.offset is None else dict(row.offset.offset),
-            text=lambda row: render_position(row.offset, row.times) + ("" if row.is_certain else " (?)"),
+            text=lambda row: render_position(row.offset.offset, row.times) + ("" if row.is_certain else " (?)"),
         ),
     ),
 )
@@ -184,7 +183,7 @@ def build_evidence(found: StoredRecord) -> dict[str, Any]:
 
 def render_finding(finding: OffsetFinding, *, raw: bool = False) -> list[Line]:
     """Format a finding: one line, with its records below, except for REST findings, whose offset is shown anyway."""
-    about = f"{render_partition(Offset(finding.partition, None))}: " if finding.partition is not None else ""
+    about = f"{render_partition(finding.partition)}: " if finding.partition is not None else ""
     whose = f"{finding.connector} " if finding.connector and finding.partition is None else ""
     lines = [
         line(Span("! ", Style.WARN), Span(finding.anomaly.value, Style.STRONG), f"  {whose}{about}{finding.message}")
@@ -230,7 +229,7 @@ def _build_lines(
         *listing.build_lines(rows, dataclasses.replace(screen, width=None), indent="  "),
     ]
     if owned.forgotten:
-        names = ", ".join(render_partition(found.as_offset()) for found in owned.forgotten[:3])
+        names = ", ".join(render_partition(found.key.partition) for found in owned.forgotten[:3])
         more = " …" if len(owned.forgotten) > 3 else ""
         lines.append(line(Span(f"  deleted: {names}{more}", Style.MUTED)))
     for finding in owned.findings:

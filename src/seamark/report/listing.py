@@ -18,13 +18,16 @@ from typing import Any, Generic, TypeVar
 
 from seamark.report.data import (
     OutputFormat,
+    build_cell,
     build_document,
     render_csv,
     render_json,
     render_json_line,
+    render_json_value,
     render_yaml,
     stream_csv,
-    stream_document,
+    stream_json,
+    stream_yaml,
 )
 from seamark.report.table import Cell, build_table, stream_table
 from seamark.report.text import Line, Screen, Span, Style, escape, render_lines
@@ -41,6 +44,9 @@ class Column(Generic[T]):
     `-o wide` shows instead of it; by default both are the value, whole numbers with commas except
     where `is_id`: broker 1001 is not a count. A column without a title is for programs only; one
     with `wide` is in tables only with `-o wide`.
+
+    `json_text` and `cell_text` are the finished texts of a value for json and csv, where copying them is cheaper than
+    encoding the value. Only views that are large use them.
     """
 
     key: str
@@ -52,6 +58,21 @@ class Column(Generic[T]):
     wide: bool = False
     right: bool = False
     is_id: bool = False
+    json_text: Callable[[T], str] | None = None
+    cell_text: Callable[[T], str] | None = None
+
+    def choose_json(self) -> Callable[[T], str]:
+        """What writes the value as json."""
+        return self.json_text or (lambda row: render_json_value(self.value(row)))
+
+    def choose_cell(self) -> Callable[[T], str]:
+        """What writes the value as a cell of csv."""
+        return self.cell_text or (lambda row: build_cell(self.value(row)))
+
+    def choose_text(self, *, wide: bool) -> Callable[[T], str]:
+        """What writes the value for a person."""
+        text = (self.long if wide else None) or self.text
+        return text or (lambda row: _plain(self.value(row), is_id=self.is_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +112,8 @@ class View(Generic[T]):
     `rows` feed csv and names, and everything else where nothing more is given: `body` is the json
     document beside `apiVersion` and `kind`, `lines` what a person sees.
 
-    The rows of a view that `is_large` are shown one by one, in the order of `rows`, never all at once. Its `body` is
-    the document without the items, and its `lines` follow the table.
+    The rows of a view that `is_large` are shown in their order, a part at a time. Its `body` is the document without
+    the items, its `lines` follow the table, and its columns have no styles.
     """
 
     listing: Listing[T]
@@ -113,8 +134,7 @@ class View(Generic[T]):
 
 
 def _build_cell(column: Column[T], row: T, *, wide: bool) -> Cell:
-    text = (column.long if wide else None) or column.text
-    shown = text(row) if text else _plain(column.value(row), is_id=column.is_id)
+    shown = column.choose_text(wide=wide)(row)
     return Cell(shown, column.style(row) if column.style else Style.PLAIN, right=column.right)
 
 
@@ -179,21 +199,26 @@ def stream_view(view: View[T], form: OutputFormat, screen: Screen | None = None)
         yield from (f"{escape(listing.name(row))}\n" for row in view.rows)
     elif form is OutputFormat.CSV:
         fields = [column.key for column in listing.columns]
-        records = ([column.value(row) for column in listing.columns] for row in view.rows)
+        cells = [column.choose_cell() for column in listing.columns]
+        records = ([write(row) for write in cells] for row in view.rows)
         yield from stream_csv(fields, records, headers=screen.headers)
     else:
-        items = ({column.key: column.value(row) for column in listing.columns} for row in view.rows)
-        kind, body = view.kind or listing.kind, view.body() if view.body else {}
-        yield from stream_document(build_document(kind, {}), items, body, form=form)
+        head, rest = build_document(view.kind or listing.kind, {}), view.body() if view.body else {}
+        if form is OutputFormat.YAML:
+            yield from stream_yaml(head, (listing.build_items([row])[0] for row in view.rows), rest)
+            return
+        # One template: to join the fields of an item takes longer than to encode them.
+        fields = [render_json_value(column.key).replace("%", "%%") for column in listing.columns]
+        template = f"{{{', '.join(f'{field}: %s' for field in fields)}}}"
+        texts = [column.choose_json() for column in listing.columns]
+        yield from stream_json(head, (template % tuple([write(row) for write in texts]) for row in view.rows), rest)
 
 
 def _stream_text(view: View[T], screen: Screen) -> Iterator[str]:
-    """Yield the lines of a table whose rows are read twice: for the widths of the columns, and to be shown."""
     columns = view.listing.find_columns(screen)
     titles = [Cell(column.title, Style.STRONG, right=column.right) for column in columns]
-    rows = lambda: ([_build_cell(column, row, wide=screen.wide) for column in columns] for row in view.rows)  # noqa: E731
-    for shown in stream_table(titles, rows, screen=screen):
-        yield render_lines([shown], color=screen.color)
+    texts = [column.choose_text(wide=screen.wide) for column in columns]
+    yield from stream_table(titles, ([write(row) for write in texts] for row in view.rows), screen=screen)
     yield render_lines(view.lines(screen) if view.lines else [], color=screen.color)
 
 

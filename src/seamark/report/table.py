@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from math import isfinite
 
-from seamark.report.text import Line, Screen, Span, Style, escape
+from seamark.report.data import split_rows
+from seamark.report.text import Line, Screen, Span, Style, escape, render_lines
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -75,22 +75,56 @@ def build_table(
     return [_build_line(row, shown, widths=widths, indent=indent) for row, shown in zip(table, texts, strict=True)]
 
 
-def stream_table(
-    titles: Sequence[Cell], rows: Callable[[], Iterable[Sequence[Cell]]], *, screen: Screen
-) -> Iterator[Line]:
-    """The lines of a table, one at a time. The rows are read twice: for the widths of the columns, and to be shown."""
+def stream_table(titles: Sequence[Cell], rows: Iterable[Sequence[str]], *, screen: Screen) -> Iterator[str]:
+    """The text of a table in parts, from the texts of its cells.
+
+    The widths are known after the last row. Until then the columns of each part are kept, each as one text: 500,000
+    rows take about as many bytes as their output, and one text for each cell would take five times as many.
+    """
+    parts: list[list[str]] = []
     widths = [measure(escape(cell.text)) if screen.headers else 0 for cell in titles]
-    is_empty = True
-    for row in rows():
-        widths = [max(width, measure(escape(cell.text))) for width, cell in zip(widths, row, strict=True)]
-        is_empty = False
-    if is_empty:
+    for part in split_rows(rows):
+        columns = [_escape_column(column) for column in zip(*part, strict=True)]
+        wholes = ["\n".join(column) for column in columns]
+        longest = (max(map(_choose_measure(whole), column)) for whole, column in zip(wholes, columns, strict=True))
+        widths = [max(pair) for pair in zip(widths, longest, strict=True)]
+        parts.append(wholes)
+    if not parts:
         return
     if screen.width is not None:
         widths = _fit(widths, screen.width)
-    for row in chain([titles] if screen.headers else [], rows()):
-        texts = [cut(escape(cell.text), width) for cell, width in zip(row, widths, strict=True)]
-        yield _build_line(row, texts, widths=widths, indent="")
+    if screen.headers:
+        texts = [cut(escape(cell.text), width) for cell, width in zip(titles, widths, strict=True)]
+        yield render_lines([_build_line(titles, texts, widths=widths, indent="")], color=screen.color)
+    gap, last = " " * _GAP, len(titles) - 1
+    for wholes in parts:
+        aligned = [
+            _align(whole, width, is_right=cell.right, is_last=index == last)
+            for index, (whole, width, cell) in enumerate(zip(wholes, widths, titles, strict=True))
+        ]
+        yield "".join([f"{gap.join(row)}\n" for row in zip(*aligned, strict=True)])
+
+
+def _escape_column(column: Sequence[str]) -> Sequence[str]:
+    """The texts with unsafe characters escaped, so that none has a line break."""
+    return column if "".join(column).isprintable() else [escape(text) for text in column]
+
+
+def _choose_measure(whole: str) -> Callable[[str], int]:
+    return len if whole.isascii() else measure
+
+
+def _align(whole: str, width: int, *, is_right: bool, is_last: bool) -> list[str]:
+    """The texts of a column, cut and padded to its width, except for blanks at the end of a line."""
+    size = _choose_measure(whole)
+    texts = whole.split("\n")
+    if max(map(size, texts)) > width:
+        texts = [cut(text, width) for text in texts]
+    if is_last:
+        texts = [text.rstrip() for text in texts]
+    if is_right:
+        return [" " * (width - size(text)) + text for text in texts]
+    return texts if is_last else [text + " " * (width - size(text)) for text in texts]
 
 
 def measure(text: str) -> int:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from seamark.core.offsets import OffsetValue
 from seamark.core.readings import Severity
@@ -104,14 +105,24 @@ def render_map(values: Mapping[str, OffsetValue] | None, times: Mapping[str, dat
         return "nothing"
     if not values:
         return "{}"
-    shown = {key: f" ({render_time(time)})" for key, time in (times or {}).items()}
+    if not times:
+        return ", ".join([f"{key} {_render_value(value)}" for key, value in values.items()])
+    shown = {key: f" ({render_time(time)})" for key, time in times.items()}
     return ", ".join(f"{key} {_render_value(value)}{shown.get(key, '')}" for key, value in values.items())
 
 
 def _render_value(value: OffsetValue) -> str:
+    if isinstance(value, str):
+        return _render_text(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        return render_number(value)
-    if isinstance(value, str) and _PLAIN_WORD.fullmatch(value) and not _LOOKS_TYPED.fullmatch(value):
+        return f"{value:,}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+# The names of databases and tables, and the times of a bulk load, occur in many rows.
+@lru_cache(maxsize=4096)
+def _render_text(value: str) -> str:
+    if _PLAIN_WORD.fullmatch(value) and not _LOOKS_TYPED.fullmatch(value):
         return value
     return json.dumps(value, ensure_ascii=False)
 

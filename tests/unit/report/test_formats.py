@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from seamark.connectors.views import build_connector_view
 from seamark.report.data import OutputFormat
-from seamark.report.listing import render_tick, render_view
+from seamark.report.listing import Column, Listing, View, render_tick, render_view, stream_view
 from seamark.report.text import Screen
 from tests.unit.cli.stubs import NOON
 from tests.unit.report.samples import FORBIDDEN, OUR_STYLES, build_connector, build_views, hostile_text
@@ -94,3 +94,28 @@ def test_secrets_of_a_config_are_in_no_format():
     view = build_connector_view(build_connector())
     for form in OutputFormat:
         assert "hunter2" not in render_view(view, form)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(hostile_text, st.integers(), hostile_text), max_size=5), st.integers(12, 60), st.booleans())
+@pytest.mark.parametrize("form", OutputFormat)
+def test_a_large_view_is_written_as_a_small_one(form, rows, width, headers):
+    listing = Listing(
+        kind="ThingList",
+        noun="thing",
+        name=lambda row: row[0],
+        columns=(
+            Column("a", "A", lambda row: row[0] or None),
+            Column("n%", "N", lambda row: row[1], right=True),
+            Column("b", "B", lambda row: row[2], text=lambda row: row[2]),
+        ),
+    )
+    screen = Screen(width=width, headers=headers)
+    shown = "".join(stream_view(View(listing, rows, is_large=True), form, screen))
+    expected = render_view(View(listing, rows), form, screen)
+    if form in (OutputFormat.JSON, OutputFormat.YAML):
+        assert YAML(typ="safe").load(shown) == YAML(typ="safe").load(expected)
+        assert FORBIDDEN.search(shown) is None
+    else:
+        # A small table without rows has its titles, a large one nothing.
+        assert shown == (expected if rows or not form.is_text else "")

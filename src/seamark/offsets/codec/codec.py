@@ -30,6 +30,8 @@ __all__ = [
     "encode_rest_key",
     "encode_value",
     "has_duplicates",
+    "is_plain_value",
+    "match_ordered_key",
     "match_plain_key",
     "match_plain_map",
     "read_json",
@@ -52,8 +54,17 @@ def _compile_map(number: bytes) -> bytes:
     return rb"\{(?:" + field + rb"(?:," + field + rb")*)?\}"
 
 
+def _compile_few(number: bytes) -> bytes:
+    """Compile a plain map of at most three fields with different names, which are the groups a, b and c."""
+    value = rb":(?:" + _TEXT + rb"|" + number + _WORDS + rb")"
+    first, second, third = (rb"(?P<%s>%s)" % (name, _TEXT) + value for name in (b"a", b"b", b"c"))
+    return rb"\{(?:" + first + rb"(?:,(?!(?P=a):)" + second + rb"(?:,(?!(?:(?P=a)|(?P=b)):)" + third + rb")?)?)?\}"
+
+
 _KEY = re.compile(rb"\[(" + _TEXT + rb"),(" + _compile_map(_WHOLE) + rb")\]")
 _VALUE = re.compile(_compile_map(_NUMBER))
+_FEW_KEY = re.compile(rb"\[(" + _TEXT + rb"),(" + _compile_few(_WHOLE) + rb")\]")
+_FEW_VALUE = re.compile(_compile_few(_NUMBER))
 # Applied only to bytes already known to be plain: a field with its value, and a field's name alone.
 FIELD = re.compile(rb'("[^"]*"):("[^"]*"|[^,}]+)')
 _NAME = re.compile(rb'("[^"]*"):(?:"[^"]*"|[^,}]+)')
@@ -76,6 +87,22 @@ def match_plain_key(raw: bytes | None) -> re.Match[bytes] | None:
 def match_plain_map(raw: bytes) -> re.Match[bytes] | None:
     """Match a plain map. A field may still occur twice."""
     return None if len(raw) > _MOST_BYTES else _VALUE.fullmatch(raw)
+
+
+def match_ordered_key(raw: bytes | None) -> re.Match[bytes] | None:
+    """Match a plain key of at most three fields, each once and in the order of their names, which is the usual key."""
+    found = None if raw is None or len(raw) > _MOST_BYTES else _FEW_KEY.fullmatch(raw)
+    if found is None:
+        return None
+    _, _, first, second, third = found.groups()
+    return found if second is None or (first < second and (third is None or second < third)) else None
+
+
+def is_plain_value(raw: bytes) -> bool:
+    """Return whether this is a plain map in which no field occurs twice."""
+    if len(raw) > _MOST_BYTES:
+        return False
+    return _FEW_VALUE.fullmatch(raw) is not None or (_VALUE.fullmatch(raw) is not None and not has_duplicates(raw))
 
 
 def has_duplicates(raw: bytes) -> bool:

@@ -18,8 +18,9 @@ from seamark.offsets.codec.codec import (
     decode_key,
     decode_value,
     has_duplicates,
+    is_plain_value,
+    match_ordered_key,
     match_plain_key,
-    match_plain_map,
 )
 from seamark.offsets.codec.spelling import DEFAULT_JAVA, SHORTEST_SINCE, spell_key, spell_text
 from seamark.offsets.codec.verdicts import DecodedKey, KeyVerdict, ValueVerdict
@@ -304,8 +305,12 @@ def split_plain_records(records: Iterable[RawRecord], home: Home) -> tuple[list[
     alone: dict[bytes, tuple[RawRecord, bytes, bytes] | None] = {}
     rest: list[RawRecord] = []
     for record in records:
-        found = match_plain_key(record.key)
-        identity = None if found is None else _find_identity(found)
+        found = match_ordered_key(record.key)
+        if found is not None:
+            identity = record.key
+        else:
+            found = match_plain_key(record.key)
+            identity = None if found is None else _find_identity(found)
         if found is None or identity is None:
             rest.append(record)
         elif identity in alone:
@@ -331,7 +336,7 @@ def split_plain_records(records: Iterable[RawRecord], home: Home) -> tuple[list[
 def _is_plain(record: RawRecord, home: Home) -> bool:
     """Return whether the value is plain or missing, and the record is on the correct partition."""
     value = record.value
-    if value is not None and (match_plain_map(value) is None or has_duplicates(value)):
+    if value is not None and not is_plain_value(value):
         return False
     belongs = home(record.key or b"")
     return belongs is None or belongs == record.partition or record.partition < 0
