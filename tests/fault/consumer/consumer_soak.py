@@ -46,6 +46,8 @@ PROTOCOLS = {
 GROUP_CONFIG = {"consumer.session.timeout.ms": "6000", "consumer.heartbeat.interval.ms": "1000"}
 # A member is given up after six seconds without a poll, and so is a transaction that does nothing.
 POLL_SECONDS = IDLE_SECONDS = 6
+STOPPED_SECONDS = POLL_SECONDS + 3
+END_SECONDS = 60
 EVERY_SECONDS = 3
 # A member with one partition is never revoked while there are enough for all.
 CALLBACK_SECONDS = 15
@@ -70,7 +72,8 @@ class Stage:
         if protocol != "consumer":
             self.config["session.timeout.ms"] = POLL_SECONDS * 1000
         self.admin = AdminClient({"bootstrap.servers": self.servers})
-        self.doomed, self.log = {}, tempfile.TemporaryFile()  # noqa: SIM115 - as long as the processes write to it
+        self.doomed, self.stopped = {}, {}
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the processes write to it
         self.producer, self.fed = Producer({"bootstrap.servers": self.servers, "linger.ms": 50}), 0
         self.workers, self.counts = [], {"killed": 0, "stopped": 0, "started": 0, "ended": 0, "at_step": 0}
 
@@ -120,9 +123,35 @@ class Stage:
 
     def end(self, worker, signal_number):
         worker.send_signal(signal_number)
-        worker.wait(60)
+        deadline = time.monotonic() + END_SECONDS
+        while worker.poll() is None:
+            if time.monotonic() > deadline:
+                worker.send_signal(signal.SIGUSR1)
+                time.sleep(1)
+                raise AssertionError(
+                    f"a consumer did not end within {END_SECONDS} s; where it is:\n{self.read_log()[-4000:].decode()}"
+                )
+            # It may wait for rows that a stopped one has written and not committed.
+            self.go_on()
+            time.sleep(0.1)
         self.workers.remove(worker)
         self.counts["killed" if signal_number == signal.SIGKILL else "ended"] += 1
+
+    def find_stopped(self):
+        """Record those that have stopped themselves."""
+        for worker in self.workers:
+            if worker not in self.stopped and is_stopped(worker):
+                self.stopped[worker] = time.monotonic()
+                self.counts["stopped"] += 1
+                self.counts["at_step"] += 1
+
+    def go_on(self):
+        """Continue those that were stopped for longer than their poll interval, and than PostgreSQL lets them idle."""
+        for worker, since in list(self.stopped.items()):
+            if time.monotonic() - since > STOPPED_SECONDS:
+                worker.send_signal(signal.SIGCONT)
+                del self.stopped[worker]
+                self.doomed.pop(worker)
 
     def collect(self):
         """Take note of those that ended or stopped themselves. Gives the faults that must be tried again."""
@@ -145,12 +174,17 @@ class Stage:
                 self.counts["at_step"] += 1
         return again
 
-    def end_waiting(self, stopped):
+    def end_waiting(self):
         """End those whose step in a callback has not come: closing revokes too."""
         for worker, ((step, *_), since) in self.doomed.items():
             is_due = time.monotonic() - since > CALLBACK_SECONDS and step not in STEPS
-            if is_due and worker not in stopped and worker.poll() is None:
+            if is_due and worker not in self.stopped and worker.poll() is None:
                 worker.send_signal(signal.SIGTERM)
+
+    def is_going(self, all_faults):
+        """Whether faults are left to be done, or records to be written."""
+        is_done = self.counts["at_step"] >= all_faults and not self.stopped
+        return not is_done or self.fed < self.rows or self.count_rows() < self.fed
 
     def count_rows(self):
         with psycopg.connect(self.dsn) as database:
@@ -224,33 +258,23 @@ def soak(stack, *, protocol, rows, seed=0, keeps_state=False):
     choose.shuffle(faults)
     stage, began_at = Stage(stack, protocol=protocol, rows=rows, keeps_state=keeps_state), time.monotonic()
     stage.prepare()
-    stopped = {}
     try:
         stage.start()
-        while stage.counts["at_step"] < all_faults or stopped or stage.fed < rows or stage.count_rows() < stage.fed:
+        while stage.is_going(all_faults):
             stage.feed(is_waiting=stage.counts["at_step"] < all_faults)
             assert time.monotonic() - began_at < DEADLINE_SECONDS, f"{stage.count_rows()} rows, {faults} left"
-            waiting = [worker for worker in stage.doomed if worker not in stopped]
+            waiting = [worker for worker in stage.doomed if worker not in stage.stopped]
             if faults and (len(waiting) < MOST_WAITING or not keeps_state):
                 stage.start(*faults.pop())
             else:
                 stage.start()
             time.sleep(EVERY_SECONDS)
-            stage.end_waiting(stopped)
+            stage.end_waiting()
             faults += stage.collect()
-            for worker in stage.workers:
-                if worker not in stopped and is_stopped(worker):
-                    stopped[worker] = time.monotonic()
-                    stage.counts["stopped"] += 1
-                    stage.counts["at_step"] += 1
-            for worker, since in list(stopped.items()):
-                # Longer than its poll interval, and than PostgreSQL lets it be idle.
-                if time.monotonic() - since > POLL_SECONDS + 3:
-                    worker.send_signal(signal.SIGCONT)
-                    del stopped[worker]
-                    stage.doomed.pop(worker)
+            stage.find_stopped()
+            stage.go_on()
             # Those that are to fail at a step are left alone until they have.
-            going = [worker for worker in stage.workers if worker not in stopped and worker not in stage.doomed]
+            going = [worker for worker in stage.workers if worker not in stage.stopped and worker not in stage.doomed]
             if len(going) > 2:
                 stage.end(choose.choice(going), choose.choice([signal.SIGTERM, signal.SIGKILL]))
         for worker in list(stage.workers):

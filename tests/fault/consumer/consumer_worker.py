@@ -9,6 +9,7 @@ restores it in on_assign, and writes it every few batches and in on_revoke.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import signal
@@ -43,6 +44,7 @@ def main():
     given = json.loads(sys.stdin.readline())
     faults = Faults(*given.get("fault", ()))
     ended = []
+    faulthandler.register(signal.SIGUSR1)
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
     open_database = lambda: psycopg.connect(given["dsn"])  # noqa: E731
     if given.get("keeps_state"):
