@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -12,11 +13,15 @@ import urllib.error
 import urllib.request
 import uuid
 from pathlib import Path
+from unittest.mock import patch
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 import seamark
 import tests.step_list  # noqa: F401 - journals of guarded changes are read here
+from seamark.changes.interruption import POINTS
+from seamark.cli.main import execute
+from seamark.cli.session import Session
 from seamark.context import open_context
 from seamark.devstack.process import state_of, wait_until
 from tests.fault.journal_key import write_journal_key
@@ -30,6 +35,22 @@ IN_FLIGHT = "3s"
 TOPIC = "seamark-journal"
 # Neighbours rebalance all the time, on a busy machine.
 SETTLE_SECONDS = 120
+# Once in a change; the others are reached by each step.
+ENDS = ("after-open", "before-close", "after-close")
+# How often each point of a matrix is taken; one that is to be shown takes each three times.
+TIMES = int(os.environ.get("SEAMARK_KILLS", "1"))
+
+
+def list_points(steps):
+    """All points of a change, as a failpoint names them; `steps` has a letter per step.
+
+    `a` acts; `w` only checks or waits, and has no intent and no request; `-` doesn't run.
+    """
+    reached = {"a": [point for point in POINTS if point not in ENDS], "w": ["before-intent", "after-outcome"], "-": []}
+    return (
+        *(f"{point}:{number}" for number, kind in enumerate(steps) for point in reached[kind]),
+        *(f"{point}:0" for point in ENDS),
+    )
 
 
 class Rig:
@@ -177,6 +198,54 @@ class Rig:
 
     def seamark(self, *arguments, **options):
         return self.run("tests.fault.cli", *arguments, **options)
+
+    def execute(self, *arguments):
+        """The same within this process, which costs less: exit code, what it said."""
+        out, err = io.StringIO(), io.StringIO()
+        with patch.dict(os.environ, self.env, clear=True):
+            code = execute(arguments, session=Session(out=out, err=err, stdin=io.StringIO()))
+        return code, out.getvalue(), err.getvalue()
+
+    def run_killed(self, point, *arguments, ending=0):
+        """Run a command that is killed at a point, and finish its change, which ends with this exit code.
+
+        It is run again where a rebalance kept it from its point. Gives the change.
+        """
+        for _ in range(TRIES):
+            code, out, err = self.seamark(*arguments, failpoint=f"{point}:kill")
+            if not is_hindered(code, out, err):
+                break
+            self.finish()
+        assert code == -signal.SIGKILL, (point, code, out, err)
+        change = self.read_last()
+        if not point.startswith("after-close"):
+            assert change["state"] == "open", (point, change)
+            for _ in range(TRIES):
+                code, out, err = self.execute("journal", "resume", change["change"], "--yes")
+                if code == ending or not is_hindered(code, out, err):
+                    break
+            assert code == ending, (point, code, out, err)
+            change = self.read_last()
+        assert change["state"] == ("done" if ending == 0 else "partly"), (point, change)
+        return change["change"]
+
+    def undo(self, change):
+        """Undo a change, again while a rebalance hinders it; gives what was said."""
+        ended = []
+
+        def is_over():
+            ended[:] = self.execute("journal", "undo", change, "--yes")
+            return ended[0] != 6
+
+        wait_until(is_over, f"the rebalances did not hinder the undo of {change}", seconds=SETTLE_SECONDS)
+        assert ended[0] == 0, ended
+        return ended[1]
+
+    def read_last(self):
+        """The newest change of this connector."""
+        code, out, err = self.execute("journal", "list", self.owner, "--limit", "1", "-o", "json")
+        assert code == 0, err
+        return json.loads(out)["items"][0]
 
     def repeat(self, *arguments):
         """A command, again while it is refused because of a rebalance (exit code 6): its hint says to repeat it."""

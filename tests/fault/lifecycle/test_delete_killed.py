@@ -1,6 +1,8 @@
-"""kill -9 in a deletion with offsets and in a fresh create, three times each; then `journal resume` and `journal undo`.
+"""kill -9 at every point of changes of a connector with its offsets; then `journal resume` and `journal undo`.
 
-After each undo the connector has its config and its state, and every record of its offsets the same bytes.
+A deletion with offsets, a create without the old offsets, and a create with those of a file. After each undo the
+connector has its config and its state, and every record of its offsets the same bytes. With SEAMARK_KILLS=3 each point
+is taken three times.
 """
 
 from __future__ import annotations
@@ -10,97 +12,87 @@ import json
 import pytest
 
 from seamark.devstack.process import wait_until
-from tests.fault.rig import SETTLE_SECONDS, is_hindered
+from tests.fault.rig import SETTLE_SECONDS, TIMES, list_points
 from tests.integration.offset_rig import read_raw
 from tests.integration.offset_tools import Brokers
-from tests.integration.waits import TRIES
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(900 * TIMES)
 
-TIMES = 3
-# stop 0 · prove 1 · no others 2 · write 3 · (restore 4) · verify 5 · delete 6
-DELETE_POINTS = (
-    "after-open:0",
-    "after-perform:0",
-    "after-outcome:1",
-    "after-intent:3",
-    "after-perform:3",
-    "after-outcome:3",
-    "after-outcome:5",
-    "after-intent:6",
-    "after-perform:6",
-    "before-close:0",
-)
-# create 0 · prove 1 · no others 2 · write 3 · verify 4 · run 5
-FRESH_POINTS = (
-    "after-perform:0",
-    "after-outcome:2",
-    "after-intent:3",
-    "after-perform:3",
-    "after-outcome:4",
-    "after-perform:5",
-)
+# stop · prove · no others · write · (restore) · verify · delete
+DELETE_POINTS = list_points("awwa-wa")
+# create · prove · no others · write · verify · run
+FRESH_POINTS = list_points("awwawa")
+# create · prove · write · verify · run
+FILE_POINTS = list_points("awawa")
+# In parts, so that several processes share them.
+PARTS = 3
+in_parts = pytest.mark.parametrize("part", range(PARTS))
 
 
-@pytest.mark.parametrize("point", DELETE_POINTS)
-def test_killed_deletion_is_finished_by_resume_and_undone_to_the_byte(kafka_rig, point):
+@in_parts
+def test_killed_deletion_is_finished_by_resume_and_undone_to_the_byte(kafka_rig, part):
     rig = kafka_rig
-    for _ in range(TIMES):
+    for point in DELETE_POINTS[part::PARTS] * TIMES:
         await_end(rig)
         before, config = read_records(rig), rig.config()
         assert before
-        change = run_killed(rig, point, "connectors", "delete", rig.name, "--with-offsets", "--yes")
+        change = rig.run_killed(point, "connectors", "delete", rig.name, "--with-offsets", "--yes")
         assert rig.name not in rig.read("/connectors")
         assert read_records(rig) == {}
-        undo(rig, change)
+        rig.undo(change)
         assert (rig.config(), rig.state()) == (config, "RUNNING")
         # The file has no new line: a task that starts from the restored offset stores nothing.
         assert read_records(rig) == before
 
 
-@pytest.mark.parametrize("point", FRESH_POINTS)
-def test_killed_fresh_create_is_finished_by_resume_and_undone_to_the_byte(kafka_rig, count_records, point):
+@in_parts
+def test_killed_fresh_create_is_finished_by_resume_and_undone_to_the_byte(kafka_rig, count_records, part):
     rig = kafka_rig
-    await_end(rig)
-    config = {key: value for key, value in rig.config().items() if key != "name"}
-    file = rig.folder / "new.json"
-    file.write_text(json.dumps({"name": rig.name, "config": config}))
-    rig.remove(rig.name)
+    create = write_create(rig)
     before = read_records(rig)
     assert before
-    for _ in range(TIMES):
+    for point in FRESH_POINTS[part::PARTS] * TIMES:
         lines = count_records(rig.name)
-        change = run_killed(
-            rig, point, "connectors", "create", "-f", str(file), "--cluster", rig.cluster, "--fresh", "--yes"
-        )
+        change = rig.run_killed(point, *create, "--fresh", "--yes")
         wait_until(rig.runs, f"{rig.name} ran", seconds=SETTLE_SECONDS)
         # It reads its file from the beginning.
         wait_until(lambda lines=lines: count_records(rig.name) >= lines + 2, "both lines came", seconds=SETTLE_SECONDS)
-        undo(rig, change)
+        rig.undo(change)
         assert rig.name not in rig.read("/connectors")
         assert read_records(rig) == before
     rig.create()
 
 
-def run_killed(rig, point, *words):
-    """Run a command that is killed, again where a rebalance hindered it, and finish it. Return its change."""
-    for _ in range(TRIES):
-        code, out, err = rig.seamark(*words, failpoint=f"{point}:kill")
-        if not is_hindered(code, out, err):
-            break
-        rig.finish()
-    assert code == -9, (code, err)
-    change = rig.changes()[0]
-    assert change["state"] == "open", change
-    code, _, err = rig.resume(change["change"])
-    assert code == 0, err
-    assert rig.changes()[0]["state"] == "done"
-    return change["change"]
+@in_parts
+def test_killed_create_with_offsets_is_finished_by_resume_and_undone_to_the_byte(kafka_rig, count_records, part):
+    rig = kafka_rig
+    create = write_create(rig)
+    # Between its two lines; the name has the end of the file.
+    offset = {"partition": {"filename": str(rig.input)}, "offset": {"position": len("one\n")}}
+    file = rig.folder / "offsets.json"
+    file.write_text(json.dumps({"offsets": [offset]}))
+    before = read_records(rig)
+    for point in FILE_POINTS[part::PARTS] * TIMES:
+        lines = count_records(rig.name)
+        change = rig.run_killed(point, *create, "--offsets-file", str(file), "--yes")
+        wait_until(rig.runs, f"{rig.name} ran", seconds=SETTLE_SECONDS)
+        # It reads the second of its two lines.
+        wait_until(lambda lines=lines: count_records(rig.name) > lines, "the second line came", seconds=SETTLE_SECONDS)
+        await_end(rig)
+        rig.undo(change)
+        assert rig.name not in rig.read("/connectors")
+        assert read_records(rig) == before
+    rig.create()
 
 
-def undo(rig, change):
-    code, _, err = rig.repeat("journal", "undo", change, "--yes")
-    assert code == 0, err
+def write_create(rig):
+    """Delete the connector without its offsets; gives the command that creates it again."""
+    await_end(rig)
+    config = {key: value for key, value in rig.config().items() if key != "name"}
+    file = rig.folder / "new.json"
+    file.write_text(json.dumps({"name": rig.name, "config": config}))
+    rig.remove(rig.name)
+    return "connectors", "create", "-f", str(file), "--cluster", rig.cluster
 
 
 def read_records(rig):
