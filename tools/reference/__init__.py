@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tools.reference.commands import build_command, build_output, build_overview
+from tools.reference.exit_codes import build_exit_codes
 from tools.reference.tables import build_errors, build_metrics, build_python, build_spec_keys
 
 PARTS: Mapping[str, Callable[..., str]] = {
@@ -15,6 +16,7 @@ PARTS: Mapping[str, Callable[..., str]] = {
     "output": build_output,
     "overview": build_overview,
     "errors": build_errors,
+    "exit-codes": build_exit_codes,
     "metrics": build_metrics,
     "spec-keys": build_spec_keys,
     "python": build_python,
