@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import click
 
-from tools.reference.commands import list_commands, list_leaves
+from tools.reference.commands import build_link, list_commands, list_leaves
 
 # Every command can also end with these: done, wrong usage, Ctrl-C.
 COMMON = (0, 64, 130)
@@ -97,5 +97,5 @@ def build_exit_codes() -> str:
         for path, command, _ in list_leaves(name):
             codes = find_exit_codes(path, command)
             cells = [codes.get(code, "") for code in CODES]
-            rows.append(f"| [`{path}`](commands/{name}.md) | {' | '.join(cells)} |")
+            rows.append(f"| [`{path}`]({build_link(path)}) | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"

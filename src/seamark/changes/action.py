@@ -404,6 +404,11 @@ def action_kind(kind: str) -> Callable[[A], A]:
     return register
 
 
+def list_action_kinds() -> tuple[str, ...]:
+    """Return the registered kinds; `seamark.fleet.kinds` registers all of them."""
+    return tuple(_KINDS)
+
+
 def build_action(data: Mapping[str, Any]) -> Action:
     """Build the action that a plan's data describe.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from seamark.changes.plan import Plan
 
 _STYLES = {ChangeKind.CREATE: Style.GOOD, ChangeKind.CHANGE: Style.WARN, ChangeKind.DELETE: Style.BAD}
-_WORDS = {ChangeKind.CREATE: "create", ChangeKind.CHANGE: "change", ChangeKind.DELETE: "delete"}
+WORDS = {ChangeKind.CREATE: "create", ChangeKind.CHANGE: "change", ChangeKind.DELETE: "delete"}
 _INDENT = " " * 6
 # Not every field of a hundred connectors is shown, but every connector has its line.
 _LARGE_PLAN = 50
@@ -37,7 +37,7 @@ EFFECT_LISTING: Listing[Effect] = Listing(
     noun="effect",
     name=lambda effect: effect.subject,
     columns=(
-        Column("action", "ACTION", lambda effect: _WORDS[effect.sign]),
+        Column("action", "ACTION", lambda effect: WORDS[effect.sign]),
         Column("subject", "SUBJECT", lambda effect: effect.subject),
         Column("effect", "EFFECT", lambda effect: effect.words),
         Column("tasks", "TASKS", lambda effect: effect.tasks, right=True),
@@ -244,8 +244,8 @@ def _quote(value: str | None, *, absent: str) -> str:
 
 def _build_summary(effects: Sequence[Effect], *, is_whole: bool) -> str:
     """Format the counts. A plan from a spec shows every count, even if it is zero."""
-    found = {sign: sum(effect.sign is sign for effect in effects) for sign in _WORDS}
-    counts = [f"{render_number(found[sign])} to {word}" for sign, word in _WORDS.items() if found[sign] or is_whole]
+    found = {sign: sum(effect.sign is sign for effect in effects) for sign in WORDS}
+    counts = [f"{render_number(found[sign])} to {word}" for sign, word in WORDS.items() if found[sign] or is_whole]
     tasks = sum(effect.tasks for effect in effects)
     # The plugin decides how many tasks a new connector really creates.
     bound = "Up to " if any(effect.sign is ChangeKind.CREATE and effect.tasks > 1 for effect in effects) else ""
@@ -260,7 +260,7 @@ def _build_legend(effects: Sequence[Effect]) -> list[Line]:
     used = [sign for sign in ChangeKind if any(effect.sign is sign for effect in effects)]
     if len(used) == 1:
         return []
-    return [line(Span("  ".join(f"{sign} {_WORDS[sign]}" for sign in used), Style.MUTED))]
+    return [line(Span("  ".join(f"{sign} {WORDS[sign]}" for sign in used), Style.MUTED))]
 
 
 _OUTCOMES = {

@@ -196,15 +196,24 @@ def validate(fleet: Fleet, *, names: tuple[str, ...], file: tuple[Path, ...], al
 
 @command("schema", examples=["seamark schema > seamark-spec.json", "seamark schema --plugins > seamark-spec.json"])
 @option("--plugins", is_flag=True, help="Add the keys of installed connector plugins.")
+@option("--plan", "is_plan", is_flag=True, help="Print the schema of plans (`-o json`) instead.")
 @option("--cluster", metavar="NAME", shell_complete=complete_clusters, help="Only plugins of this Connect cluster.")
 @global_options
 @pass_session
-def schema(session: Session, *, plugins: bool, cluster: str | None) -> None:
-    """Print the JSON Schema of spec files.
+def schema(session: Session, *, plugins: bool, is_plan: bool, cluster: str | None) -> None:
+    """Print the JSON Schema of spec files or plans.
 
     Editors complete and check YAML files with it. With --plugins, they also know the keys of each connector.class,
-    with documentation and defaults; Connect reports them since version 3.2.
+    with documentation and defaults; Connect reports them since version 3.2. With --plan, it is the schema of what
+    `seamark plan -o json` and every change with `--dry-run -o json` print.
     """
+    if is_plan:
+        if plugins or cluster is not None:
+            raise UsageError("plans don't depend on plugins", hint="omit --plugins and --cluster")
+        from seamark.fleet.plan_schema import render_plan_schema  # noqa: PLC0415
+
+        session.out.write(render_plan_schema())
+        return
     if cluster is not None and not plugins:
         raise UsageError("--cluster selects plugins", hint="pass --plugins, too")
     from seamark.specs.keys import render_schema  # noqa: PLC0415

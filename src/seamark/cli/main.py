@@ -146,7 +146,7 @@ SECTIONS = {
         "plan": ("seamark.cli.apply:plan", "Preview the changes spec files require"),
         "apply": ("seamark.cli.apply:apply", "Apply spec files or a saved plan"),
         "destroy": ("seamark.cli.apply:destroy", "Delete the connectors of spec files"),
-        "schema": ("seamark.cli.apply:schema", "Print the JSON Schema of spec files"),
+        "schema": ("seamark.cli.apply:schema", "Print the JSON Schema of spec files or plans"),
         "pull": ("seamark.cli.apply:pull", "Write running connectors to spec files"),
     },
     "History": {

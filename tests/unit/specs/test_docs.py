@@ -9,6 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from seamark.specs.keys import CONNECTOR_KEYS, FOLDER_KEYS, build_file_keys, build_schema, render_schema
+from tests.unit.json_schema import fits_schema
 from tests.unit.specs.test_yaml_file import SKETCH
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -50,53 +51,9 @@ def test_the_schema_is_up_to_date():
     )
 
 
-def check(schema, value, root):
-    """Whether the value fits. Knows the words that our schema uses, and no other."""
-    known = {"$schema", "title", "description", "definitions", "type", "additionalProperties", "properties", "required"}
-    assert schema.keys() <= known | {
-        "anyOf",
-        "allOf",
-        "$ref",
-        "items",
-        "enum",
-        "pattern",
-        "minimum",
-        "if",
-        "then",
-        "examples",
-        "default",
-    }
-    if "$ref" in schema:
-        return check(root["definitions"][schema["$ref"].rpartition("/")[2]], value, root)
-    types = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "boolean": bool}
-    wanted = [schema["type"]] if isinstance(schema.get("type"), str) else schema.get("type", [])
-    if wanted and not any((value is None) if word == "null" else isinstance(value, types[word]) for word in wanted):
-        return False
-    rest = schema.get("additionalProperties", {})
-    tables = isinstance(value, dict) and (
-        any(key not in value for key in schema.get("required", []))
-        or not all(
-            check(schema["properties"][key], part, root)
-            if key in schema.get("properties", {})
-            else rest is not False and check(rest, part, root)
-            for key, part in value.items()
-        )
-    )
-    return not (
-        tables
-        or ("anyOf" in schema and not any(check(part, value, root) for part in schema["anyOf"]))
-        or ("allOf" in schema and not all(check(part, value, root) for part in schema["allOf"]))
-        or ("enum" in schema and value not in schema["enum"])
-        or ("if" in schema and check(schema["if"], value, root) and not check(schema["then"], value, root))
-        or ("pattern" in schema and not re.search(schema["pattern"], str(value)))
-        or ("minimum" in schema and value < schema["minimum"])
-        or (isinstance(value, list) and not all(check(schema.get("items", {}), part, root) for part in value))
-    )
-
-
 def fits(text):
     schema = build_schema()
-    return check(schema, YAML(typ="safe", pure=True).load(text), schema)
+    return fits_schema(schema, YAML(typ="safe", pure=True).load(text))
 
 
 @pytest.mark.parametrize("text", [SKETCH, *(text for name, text in BLOCKS.items() if name.endswith(".yaml"))])
