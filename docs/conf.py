@@ -8,12 +8,22 @@ sys.path[:0] = [str(ROOT / "docs" / "_ext"), str(ROOT)]
 
 project = "seamark"
 author = "The seamark authors"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "reference_directive"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "reference_directive",
+    "translations",
+]
 # The root of the sources is the repository, so that a link works in the same way in a checkout and on the site.
 include_patterns = ["*.md", "docs/**", "examples/**.md"]
-exclude_patterns = [".*", "src", "tests", "tools", "bench", "locks", "build", "docs/_ext"]
+exclude_patterns = [".*", "src", "tests", "tools", "bench", "locks", "build", "docs/_ext", "README.ko.md"]
 root_doc = "docs/index"
 language = "en"
+# `python -m tools.korean update` writes the catalogs.
+locale_dirs = ["docs/locale"]
+gettext_compact = False
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 # Exclude prompts from what the button copies, and the output below a command.

@@ -32,8 +32,8 @@ def find_paths(page):
     blocks = re.findall(r"^```.*?\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE))
     found = {path for part in (*blocks, *spans) for path in NAME.findall(part)}
-    # NAME and NOUN stand for any name; the environment is made by the reader.
-    return {path.rstrip(".") for path in found if not re.search(r"NAME|NOUN|PACKAGE|^\.venv", path)}
+    # NAME and NOUN stand for any name; the reader makes the environment and the site.
+    return {path.rstrip(".") for path in found if not re.search(r"NAME|NOUN|PACKAGE|^\.(?:venv|site)/", path)}
 
 
 def is_there(path, modules):
