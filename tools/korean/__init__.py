@@ -2,8 +2,12 @@
 
 # Pages that exist in Korean, as paths in the repository. Sphinx builds only these, with `-D language=ko`.
 PAGES = (
+    "README.md",
     "docs/index.md",
     "docs/start/index.md",
+    "docs/start/your-own-cluster.md",
+    "docs/start/first-change.md",
+    "docs/start/practice.md",
     "docs/start/demo.md",
     "docs/how-to/coming-from.md",
     "docs/explanation/offsets.md",

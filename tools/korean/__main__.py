@@ -51,8 +51,6 @@ def check_catalogs(catalogs: Mapping[str, Catalog], templates: Mapping[str, Cata
 
 def check_readme(catalogs: Mapping[str, Catalog], root: Path = REPOSITORY) -> list[str]:
     """Compare README.ko.md with what the catalog gives."""
-    if "README.md" not in catalogs:
-        return []
     try:
         wanted = _build_readme(catalogs, root)
     except KeyError as error:
@@ -84,7 +82,7 @@ def _update(catalogs: Mapping[str, Catalog], templates: Mapping[str, Catalog], r
         path = find_path(page, root)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(format_catalog(catalog), encoding="utf-8")
-    if "README.md" in catalogs and list_translations(catalogs["README.md"]).keys() >= {
+    if list_translations(catalogs["README.md"]).keys() >= {
         str(message.id) for message in templates["README.md"] if message.id
     }:
         (root / "README.ko.md").write_text(_build_readme(catalogs, root), encoding="utf-8")

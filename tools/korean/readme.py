@@ -11,6 +11,8 @@ from markdown_it import MarkdownIt
 from tools.korean.messages import needs_translation
 
 NOTE = "<!-- Built from README.md and its catalog by `python -m tools.korean update`. -->\n"
+# The message with the links between the files is the same in both languages, and not on the site.
+LINK = "(README.ko.md)"
 WIDTH = 120
 # Words that may not be separated by a line break: code spans, and links with their texts.
 _WORD = re.compile(r"(?:!?\[[^\]]*\]\([^)\s]*\)|`[^`]*`|\S)+")
@@ -39,7 +41,8 @@ def build_readme(english: str, translations: Mapping[str, str]) -> str:
         found = re.compile(r"\s+".join(map(re.escape, token.content.split()))).search(english, first, last)
         if found is None:
             raise ValueError(f"not found in README.md: {message}")
-        translation = translations[message] if needs_translation(message) else message
+        kept = LINK in message or not needs_translation(message)
+        translation = message if kept else translations[message]
         parts += [english[done : found.start()], _wrap(translation, english[: found.start()], lines[token.map[0]])]
         done = found.end()
     return NOTE + "".join(parts) + english[done:]
