@@ -20,9 +20,9 @@ from seamark.changes.history import ChangeHistory
 from seamark.changes.journal import EntryKind
 from seamark.changes.kafka_journal import KafkaJournalWriter
 from seamark.changes.kafka_journal.heads import OpenChangeIndex
-from seamark.changes.preconditions import Expectations
+from seamark.changes.preconditions import Expectations, OutcomeResolver
 from seamark.changes.recovery import Recovery
-from seamark.changes.run import OutcomeResolver, PlanRun
+from seamark.changes.run import PlanRun
 from seamark.changes.step import Outcome
 from seamark.connect.caller import Caller
 from seamark.core.time import Deadline, limit_requests

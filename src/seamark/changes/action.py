@@ -105,6 +105,10 @@ class Reads:
         found: P = self._ports[port]
         return found
 
+    def having(self, port: Port[Any], capability: object) -> Reads:
+        """Return the same capabilities, with another one under a key, such as one that caches its answers."""
+        return Reads(self.world, {**self._ports, port: capability})
+
     def over(self, world: Environment) -> Reads:
         """Return the same capabilities over another environment, such as a snapshot."""
         return Reads(world, self._ports)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from seamark.changes.actor import Actor
 from seamark.changes.environment import Environment
@@ -20,20 +21,17 @@ from seamark.changes.journal import Ending, EntryKind, JournalPort, JournalWrite
 from seamark.changes.locks import plan_lock
 from seamark.changes.outcome import ChangeResult, Guarded, Progress, SilentProgress
 from seamark.changes.plan import Plan, PlannedStep, build_tasks
-from seamark.changes.preconditions import check_preconditions
-from seamark.changes.run import (
-    BatchingJournalWriter,
-    Lanes,
+from seamark.changes.preconditions import (
     OutcomeResolver,
-    PlanRun,
     Settled,
-    Writers,
     build_foreign,
     build_moved_on,
     build_unreadable,
+    check_preconditions,
 )
+from seamark.changes.run import BatchingJournalWriter, Lanes, PlanRun, Writers
 from seamark.changes.step import Intent, Observed, Outcome, Step
-from seamark.changes.timing import ChangeTiming, Pace, retry_while
+from seamark.changes.timing import ChangeTiming, Pace, await_stable, retry_while
 from seamark.changes.without_journal import Spool, WithoutJournal
 from seamark.core.time import Deadline, limit_requests
 from seamark.errors import DeadlineError, FencedError, JournalError, SeamarkError, UnknownOutcomeError
@@ -136,7 +134,7 @@ class Executor:
         With `leaving`, no new steps begin: only `always` steps run. With `force`, the change is closed even if steps
         are unsettled.
         """
-        pace = self._pace.limit(plan.most_at_once)
+        pace = self._pace.slow(plan.pace).limit(plan.most_at_once)
         pen = writer if pace.at_once == 1 else BatchingJournalWriter(writer)
         self._looked_at = {}
         self._shows_until = {}
@@ -146,13 +144,14 @@ class Executor:
                 pace=pace,
                 run=lambda task: self._run_step(task, walk, pen, force=force),
                 is_stopping=lambda: leaving or interrupt.is_set,
+                await_stable=lambda clusters: self._await_stable(clusters, lambda: leaving or interrupt.is_set),
             )
             try:
                 lanes.go()
             except JournalError as error:
                 wind_up = WithoutJournal(self.world, self.settler, timing=self.timing, spool=self._spool)
                 raise wind_up.restore(walk, writer.entries[0].change, by=self.actor.name, failure=error) from error
-            ending = self._close(walk, writer, leaving=leaving, force=force)
+            ending = self._close(walk, writer, leaving=leaving, force=force, unstable=lanes.unstable)
             return ChangeResult(
                 writer.entries[0].change,
                 title=plan.title,
@@ -160,7 +159,12 @@ class Executor:
                 steps=walk.results,
                 left=tuple(task.step.describe() for task in walk.left),
                 interrupted=interrupt.is_set,
+                unstable=lanes.unstable,
             )
+
+    def _await_stable(self, clusters: Sequence[str], is_stopping: Callable[[], bool]) -> None:
+        for cluster in clusters:
+            await_stable(self.world, cluster, is_stopping=is_stopping, report=self._progress.waiting)
 
     def _check(self, plan: Plan, steps: Sequence[Step]) -> None:
         """Refuse a plan that is out of date. If a rebalance hides a state, read it again until it can be read."""
@@ -419,14 +423,18 @@ class Executor:
         reach("after-outcome", task.number)
         self._progress.ended(result)
 
-    def _close(self, walk: PlanRun, writer: JournalWriter, *, leaving: bool, force: bool) -> Ending | None:
+    def _close(
+        self, walk: PlanRun, writer: JournalWriter, *, leaving: bool, force: bool, unstable: SeamarkError | None
+    ) -> Ending | None:
         """Write the change's end, unless a step is unsettled: then it stays open, to be resumed or undone."""
         unsettled = [task.step.describe() for task in walk.unsettled(leaving=leaving)]
         reach("before-close")
         if unsettled and not force:
             return None
         ending = walk.ending()
-        body = {"ending": str(ending), "left": [task.step.describe() for task in walk.left]}
+        body: dict[str, Any] = {"ending": str(ending), "left": [task.step.describe() for task in walk.left]}
+        if unstable is not None:
+            body["error"] = unstable.as_dict()
         writer.append(EntryKind.CLOSE, body | ({"unsettled": unsettled} if unsettled else {}))
         reach("after-close")
         return ending

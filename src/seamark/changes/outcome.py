@@ -43,7 +43,10 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """How a change ended. `ending` is None while it is open: it must be resumed or undone."""
+    """How a change ended. `ending` is None while it is open: it must be resumed or undone.
+
+    `unstable` is why the steps in `left` were not begun, if the workers did not become stable.
+    """
 
     change: str
     title: str
@@ -51,6 +54,7 @@ class ChangeResult:
     steps: tuple[StepResult, ...]
     left: tuple[str, ...] = ()
     interrupted: bool = False
+    unstable: SeamarkError | None = None
 
     @property
     def is_done(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from seamark.changes.codec import find_masked
 from seamark.changes.effect import ClusterSurvey, Drift, Effect
 from seamark.changes.identity import Identity
 from seamark.changes.step import Precondition, Step, StepData, build_step
+from seamark.context import PaceSettings
 from seamark.core.files import PRIVATE, read_limited, write_atomically
 from seamark.core.secrets import MASK
 from seamark.core.strict_json import StoredFormat, check_format, read_json, read_object, read_text, read_texts
@@ -34,7 +35,8 @@ class Plan:
     (`planner.prepare`). The journal stores the derived values, so that a resume derives nothing again; a plan file
     doesn't. `step_counts` is the number of steps of each action. `preconditions` are the facts observed when the plan
     was created. `notes` are sentences for the reader. `undoes` is the change that this plan undoes, if any. If the plan
-    was built from a spec, `spec` says which connectors that spec owns, see `specs/ownership.py`. `identity` identifies
+    was built from a spec, `spec` says which connectors that spec owns, see `specs/ownership.py`. `pace` is how fast the
+    plan is applied, None if nothing limits it or the plan is too small to be limited. `identity` identifies
     the clusters that the plan is for; `context` is only the name its author used for them. `id` is the ID of a saved
     plan in the journal, and "" for a plan that was never saved or is a proposal.
     """
@@ -53,11 +55,17 @@ class Plan:
     step_counts: tuple[int, ...] = ()
     identity: Identity = field(default_factory=Identity)
     id: str = ""
+    pace: PaceSettings | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
         return not self.steps and not self.actions
+
+    def with_pace(self, pace: PaceSettings | None) -> Plan:
+        """Return the plan with another pace; with none if all its step sequences may run at once at that pace."""
+        sequences = {action.sequence for action in self.actions}
+        return replace(self, pace=pace if pace is not None and len(sequences) > pace.parallel else None)
 
     @property
     def most_at_once(self) -> int:
@@ -99,6 +107,7 @@ class Plan:
             "undoes": self.undoes,
             **({"actions": [action.to_dict() for action in self.actions]} if self.actions else {}),
             **({"spec": dict(self.spec)} if self.spec else {}),
+            **({"pace": asdict(self.pace)} if self.pace else {}),
         }
 
     @classmethod
@@ -121,6 +130,7 @@ class Plan:
             step_counts=tuple(data.get("step_counts", ())),
             identity=Identity.from_dict(data["identity"]),
             id=read_text(data.get("id", ""), what="id"),
+            pace=_read_pace(data.get("pace")),
         )
         if ((plan.steps and plan.actions) or plan.step_counts) and not plan._has_own_steps():
             raise RefusedError(
@@ -162,6 +172,16 @@ def _read_precondition(data: Any) -> Precondition:
     names = ("kind", "subject", "expected", "words")
     found = read_object(data, keys=names, what="a precondition")
     return Precondition(**{name: read_text(found[name], what=f"{name} of a precondition") for name in names})
+
+
+def _read_pace(data: Any) -> PaceSettings | None:
+    if data is None:
+        return None
+    found = read_object(data, keys=("parallel", "wait_stable"), what="pace")
+    parallel, wait_stable = found["parallel"], found["wait_stable"]
+    if type(parallel) is not int or parallel < 1 or type(wait_stable) is not bool:
+        raise ValueError("pace is not a number of at least 1 with true or false")
+    return PaceSettings(parallel, wait_stable)
 
 
 def _hash(body: Mapping[str, Any]) -> str:
@@ -302,6 +322,17 @@ class PlannedChange:
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
         return self.plan.is_empty
+
+    def with_pace(self, pace: PaceSettings | None) -> PlannedChange:
+        """Return the same change with another pace than that of the context; with none for the usual one.
+
+        Args:
+            pace: How many connectors change at once, and whether the workers must be stable between groups of them.
+
+        Returns:
+            The change.
+        """
+        return replace(self, plan=self.plan.with_pace(pace))
 
     def build_view(self, *, is_preview: bool = False) -> View[Effect]:
         """Build the view of the plan for every output format.

@@ -23,7 +23,7 @@ from seamark.errors import RefusedError
 from seamark.policy.permissions import Access, Right, find_confirmation
 
 if TYPE_CHECKING:
-    from seamark.context import Context
+    from seamark.context import Context, PaceSettings
 
 
 def check_plan(plan: Plan, access: Access, context: Context) -> None:
@@ -218,12 +218,14 @@ class Planner:
         find_identity: Callable[[Collection[str]], Identity],
         ports: Mapping[Port[Any], Any] | None = None,
         open_world: Callable[[], Environment] | None = None,
+        pace: PaceSettings | None = None,
     ) -> None:
         """Create a planner.
 
         `open_world` opens the environment that one plan reads, which may cache answers; the default is the live
-        `world`.
+        `world`. `pace` is that of the context.
         """
+        self._pace = pace
         self._context = context
         self._world = world
         self._actor = actor
@@ -265,7 +267,8 @@ class Planner:
             # A plan without steps affects no cluster.
             identity=self._find_identity(tuple(clusters)) if steps else Identity(),
         )
-        return PlannedChange(prepared.fill(plan), steps, prepared.effects, needs=prepared.needs)
+        filled = prepared.fill(plan).with_pace(self._pace)
+        return PlannedChange(filled, steps, prepared.effects, needs=prepared.needs)
 
     def prepare(
         self, actions: Sequence[Action], reads: Reads | None = None, *, known: Mapping[int, Any] | None = None

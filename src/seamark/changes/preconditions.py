@@ -1,4 +1,4 @@
-"""Preconditions: what must still be true when a plan is applied."""
+"""Preconditions, which must still be true when a plan is applied, and the observation of what its steps did."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from typing import Any
 from seamark.changes.environment import Environment, SnapshotEnvironment
 from seamark.changes.identity import check_identity
 from seamark.changes.images import build_fingerprint, find_key_names
-from seamark.changes.outcome import GOOD
+from seamark.changes.outcome import GOOD, Progress
 from seamark.changes.plan import Plan
-from seamark.changes.step import Intent, Outcome, Precondition, Step
+from seamark.changes.step import Intent, Observed, Outcome, Precondition, Step
+from seamark.changes.timing import ChangeTiming
 from seamark.core.refs import parse_aspect, spell_aspect
-from seamark.errors import RefusedError, SeamarkError, StalePlanError, UnknownOutcomeError
+from seamark.errors import (
+    DeadlineError,
+    RefusedError,
+    SeamarkError,
+    StalePlanError,
+    UndecidableError,
+    UnknownOutcomeError,
+    UnreadableOutcomeError,
+)
 
 # The state that a step found when the plan was created, compared with what it finds now.
 BEFORE = "before"
@@ -171,3 +180,136 @@ class Expectations:
 def came_or_went(intent: Intent) -> bool:
     """Return whether a step created or deleted its subject."""
     return (intent.before is None) != (intent.after is None)
+
+
+Settled = tuple[Outcome, SeamarkError | None]
+_DECIDE = "check the resource, then run seamark journal resume or seamark journal undo"
+
+
+class OutcomeResolver:
+    """Observes a step's effect until its outcome is known or the time limit has passed."""
+
+    def __init__(self, world: Environment, *, timing: ChangeTiming, progress: Progress) -> None:
+        self._world = world
+        self._timing = timing
+        self._progress = progress
+
+    def settle(
+        self, step: Step, intent: Intent, *, unknown: SeamarkError | None, quiet_at: float, unsure: bool = False
+    ) -> Settled:
+        """Observe the running system until the outcome is known or the time limit has passed.
+
+        After an answer, the effect must become visible within the step's own time. Without an answer (`unknown`), "as
+        before" is accepted only after `quiet_at`, when no late request can take effect, plus the time in which its
+        effect would become visible. A state that is neither before nor after is accepted only if it lasts, because a
+        lagging worker may show a state older than "before". If the step's starting state was `unsure`, every state
+        except "after" counts as before, and without an answer no observed state is proof.
+        """
+        clock = self._world.clock
+        deadline = quiet_at + self._timing.shows_seconds if unknown else clock.now() + step.settle_seconds
+        # During a rebalance, the observed state is neither before nor after; that ends within the step's own time. A
+        # write with `repeats` may be half done, and is then repeated. There is no wait for offsets that can't be read,
+        # because an operator who starts the connector meanwhile would make them look as before.
+        last_look = deadline if unsure else max(deadline, clock.now() + step.settle_seconds)
+        if unknown and not step.lands_late:
+            # The process that could still do it has ended, so the observed state is final.
+            deadline = last_look = clock.now()
+        if unknown:
+            self._progress.waiting(f"no answer yet: checking for up to {max(0.0, deadline - clock.now()):.0f} s")
+        foreign_since: float | None = None
+        while True:
+            looked_at = clock.now()
+            observed, trouble = self.look(step, intent)
+            if unsure and observed is not None:
+                observed = self._doubt(observed, answered=unknown is None)
+            if observed is Observed.AFTER:
+                return Outcome.DONE, None
+            if observed is not Observed.FOREIGN:
+                foreign_since = None
+                may_pass = observed is Observed.BETWEEN and not step.repeats
+                if looked_at >= (last_look if may_pass else deadline):
+                    return self._give_up(step, observed, trouble=trouble, unknown=unknown)
+            else:
+                foreign_since = looked_at if foreign_since is None else foreign_since
+                lasted = looked_at - foreign_since >= self._timing.foreign_seconds
+                if lasted and (unknown is None or looked_at >= deadline):
+                    return Outcome.DID_NOT_HAPPEN if step.drifts else Outcome.FOREIGN, build_foreign(step)
+            clock.sleep(self._timing.look_seconds)
+
+    def is_half(self, step: Step, intent: Intent) -> bool:
+        """Return whether a write is partly done and may be repeated completely.
+
+        Call this only when the write can no longer take effect, that is, after `settle` returned without an outcome.
+        """
+        return step.repeats and self.look(step, intent)[0] is Observed.BETWEEN
+
+    def look(self, step: Step, intent: Intent) -> tuple[Observed | None, SeamarkError | None]:
+        """Return the observed state, or the error that prevents the observation."""
+        try:
+            return step.observe(self._world, intent), None
+        except SeamarkError as error:
+            return None, error
+
+    def check_standing(self, step: Step, intent: Intent) -> Settled:
+        """Check whether an earlier effect lasts: DONE if so, FOREIGN if not, UNKNOWN if it can't be read."""
+        clock = self._world.clock
+        deadline = clock.now() + self._timing.shows_seconds + self._timing.foreign_seconds
+        while True:
+            looked_at = clock.now()
+            observed, trouble = self.look(step, intent)
+            if observed is Observed.AFTER:
+                return Outcome.DONE, None
+            if looked_at >= deadline:
+                break
+            clock.sleep(self._timing.look_seconds)
+        if observed in (None, Observed.BETWEEN):
+            return Outcome.UNKNOWN, trouble or build_too_slow(step, observed)
+        return Outcome.FOREIGN, build_foreign(step)
+
+    def _doubt(self, observed: Observed, *, answered: bool) -> Observed:
+        if observed is Observed.AFTER:
+            return Observed.AFTER if answered else Observed.BETWEEN
+        return Observed.BEFORE if answered else Observed.BETWEEN
+
+    def _give_up(
+        self, step: Step, observed: Observed | None, *, trouble: SeamarkError | None, unknown: SeamarkError | None
+    ) -> Settled:
+        error = trouble or unknown or build_too_slow(step, observed)
+        if observed is not None and step.drifts:
+            # This aspect changes automatically, so there is no intermediate state: the request was ineffective, and may
+            # be repeated.
+            return Outcome.DID_NOT_HAPPEN, error
+        if observed is Observed.BEFORE and unknown:
+            return Outcome.DID_NOT_HAPPEN, unknown
+        return Outcome.UNKNOWN, error
+
+
+def build_foreign(step: Step) -> SeamarkError:
+    """Build the error for a resource that another operator changed."""
+    return RefusedError(f"another process changed the {step.aspect} of {step.subject} during this change", hint=_DECIDE)
+
+
+def build_too_slow(step: Step, observed: Observed | None) -> SeamarkError:
+    """Build the error for an effect that doesn't become visible."""
+    return DeadlineError(
+        f"{step.subject} did not show the change within {step.settle_seconds:.0f} s",
+        cause=f"observed state: {observed or 'unknown'}",
+        hint=_DECIDE,
+    )
+
+
+def build_moved_on(step: Step) -> SeamarkError:
+    """Build the error for a write of offsets whose outcome can't be determined, because the owner runs again."""
+    return UndecidableError(
+        f"can't determine whether this was done: {step.describe()}",
+        cause=f"{step.subject} was started again and its offsets advance, so they no longer show whether they were "
+        "written",
+    )
+
+
+def build_unreadable(step: Step, cause: str) -> SeamarkError:
+    """Build the error for a write of offsets whose outcome can be determined later, unless the owner is started."""
+    return UnreadableOutcomeError(
+        f"{step.subject} was not started again, because its offsets can't be read",
+        cause=f"{cause}; once it runs, its offsets no longer show whether they were written",
+    )

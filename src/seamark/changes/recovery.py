@@ -10,8 +10,8 @@ from seamark.changes.identity import check_identity
 from seamark.changes.journal import EntryKind, JournalWriter, find_latest_write
 from seamark.changes.outcome import GOOD, ChangeResult
 from seamark.changes.plan import PlannedStep, PlannedSteps, build_tasks
-from seamark.changes.preconditions import is_position
-from seamark.changes.run import PlanRun, Settled, build_moved_on
+from seamark.changes.preconditions import Settled, build_moved_on, is_position
+from seamark.changes.run import PlanRun
 from seamark.changes.step import Outcome
 from seamark.errors import UnknownOutcomeError
 

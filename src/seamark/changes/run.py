@@ -10,21 +10,17 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from seamark.changes.environment import Environment
 from seamark.changes.journal import Ending, Entry, EntryKind, JournalWriter
-from seamark.changes.outcome import GOOD, UNSETTLED, Progress, StepResult, build_ending
+from seamark.changes.outcome import GOOD, UNSETTLED, StepResult, build_ending
 from seamark.changes.plan import PlannedStep, PlannedSteps
 from seamark.changes.preconditions import Expectations, is_position
-from seamark.changes.step import Intent, Observed, Outcome, Precondition, Step
-from seamark.changes.timing import ChangeTiming, Pace
+from seamark.changes.step import Intent, Outcome, Precondition, Step
+from seamark.changes.timing import Pace
 from seamark.core.refs import TOPIC, parse_subject
 from seamark.errors import (
-    DeadlineError,
-    RefusedError,
     SeamarkError,
     UndecidableError,
     UnknownOutcomeError,
-    UnreadableOutcomeError,
 )
 
 
@@ -93,139 +89,6 @@ class BatchingJournalWriter:
             return
         for waiting, entry in zip(batch, entries, strict=True):
             waiting.entry = entry
-
-
-Settled = tuple[Outcome, SeamarkError | None]
-_DECIDE = "check the resource, then run seamark journal resume or seamark journal undo"
-
-
-class OutcomeResolver:
-    """Observes a step's effect until its outcome is known or the time limit has passed."""
-
-    def __init__(self, world: Environment, *, timing: ChangeTiming, progress: Progress) -> None:
-        self._world = world
-        self._timing = timing
-        self._progress = progress
-
-    def settle(
-        self, step: Step, intent: Intent, *, unknown: SeamarkError | None, quiet_at: float, unsure: bool = False
-    ) -> Settled:
-        """Observe the running system until the outcome is known or the time limit has passed.
-
-        After an answer, the effect must become visible within the step's own time. Without an answer (`unknown`), "as
-        before" is accepted only after `quiet_at`, when no late request can take effect, plus the time in which its
-        effect would become visible. A state that is neither before nor after is accepted only if it lasts, because a
-        lagging worker may show a state older than "before". If the step's starting state was `unsure`, every state
-        except "after" counts as before, and without an answer no observed state is proof.
-        """
-        clock = self._world.clock
-        deadline = quiet_at + self._timing.shows_seconds if unknown else clock.now() + step.settle_seconds
-        # During a rebalance, the observed state is neither before nor after; that ends within the step's own time. A
-        # write with `repeats` may be half done, and is then repeated. There is no wait for offsets that can't be read,
-        # because an operator who starts the connector meanwhile would make them look as before.
-        last_look = deadline if unsure else max(deadline, clock.now() + step.settle_seconds)
-        if unknown and not step.lands_late:
-            # The process that could still do it has ended, so the observed state is final.
-            deadline = last_look = clock.now()
-        if unknown:
-            self._progress.waiting(f"no answer yet: checking for up to {max(0.0, deadline - clock.now()):.0f} s")
-        foreign_since: float | None = None
-        while True:
-            looked_at = clock.now()
-            observed, trouble = self.look(step, intent)
-            if unsure and observed is not None:
-                observed = self._doubt(observed, answered=unknown is None)
-            if observed is Observed.AFTER:
-                return Outcome.DONE, None
-            if observed is not Observed.FOREIGN:
-                foreign_since = None
-                may_pass = observed is Observed.BETWEEN and not step.repeats
-                if looked_at >= (last_look if may_pass else deadline):
-                    return self._give_up(step, observed, trouble=trouble, unknown=unknown)
-            else:
-                foreign_since = looked_at if foreign_since is None else foreign_since
-                lasted = looked_at - foreign_since >= self._timing.foreign_seconds
-                if lasted and (unknown is None or looked_at >= deadline):
-                    return Outcome.DID_NOT_HAPPEN if step.drifts else Outcome.FOREIGN, build_foreign(step)
-            clock.sleep(self._timing.look_seconds)
-
-    def is_half(self, step: Step, intent: Intent) -> bool:
-        """Return whether a write is partly done and may be repeated completely.
-
-        Call this only when the write can no longer take effect, that is, after `settle` returned without an outcome.
-        """
-        return step.repeats and self.look(step, intent)[0] is Observed.BETWEEN
-
-    def look(self, step: Step, intent: Intent) -> tuple[Observed | None, SeamarkError | None]:
-        """Return the observed state, or the error that prevents the observation."""
-        try:
-            return step.observe(self._world, intent), None
-        except SeamarkError as error:
-            return None, error
-
-    def check_standing(self, step: Step, intent: Intent) -> Settled:
-        """Check whether an earlier effect lasts: DONE if so, FOREIGN if not, UNKNOWN if it can't be read."""
-        clock = self._world.clock
-        deadline = clock.now() + self._timing.shows_seconds + self._timing.foreign_seconds
-        while True:
-            looked_at = clock.now()
-            observed, trouble = self.look(step, intent)
-            if observed is Observed.AFTER:
-                return Outcome.DONE, None
-            if looked_at >= deadline:
-                break
-            clock.sleep(self._timing.look_seconds)
-        if observed in (None, Observed.BETWEEN):
-            return Outcome.UNKNOWN, trouble or build_too_slow(step, observed)
-        return Outcome.FOREIGN, build_foreign(step)
-
-    def _doubt(self, observed: Observed, *, answered: bool) -> Observed:
-        if observed is Observed.AFTER:
-            return Observed.AFTER if answered else Observed.BETWEEN
-        return Observed.BEFORE if answered else Observed.BETWEEN
-
-    def _give_up(
-        self, step: Step, observed: Observed | None, *, trouble: SeamarkError | None, unknown: SeamarkError | None
-    ) -> Settled:
-        error = trouble or unknown or build_too_slow(step, observed)
-        if observed is not None and step.drifts:
-            # This aspect changes automatically, so there is no intermediate state: the request was ineffective, and may
-            # be repeated.
-            return Outcome.DID_NOT_HAPPEN, error
-        if observed is Observed.BEFORE and unknown:
-            return Outcome.DID_NOT_HAPPEN, unknown
-        return Outcome.UNKNOWN, error
-
-
-def build_foreign(step: Step) -> SeamarkError:
-    """Build the error for a resource that another operator changed."""
-    return RefusedError(f"another process changed the {step.aspect} of {step.subject} during this change", hint=_DECIDE)
-
-
-def build_too_slow(step: Step, observed: Observed | None) -> SeamarkError:
-    """Build the error for an effect that doesn't become visible."""
-    return DeadlineError(
-        f"{step.subject} did not show the change within {step.settle_seconds:.0f} s",
-        cause=f"observed state: {observed or 'unknown'}",
-        hint=_DECIDE,
-    )
-
-
-def build_moved_on(step: Step) -> SeamarkError:
-    """Build the error for a write of offsets whose outcome can't be determined, because the owner runs again."""
-    return UndecidableError(
-        f"can't determine whether this was done: {step.describe()}",
-        cause=f"{step.subject} was started again and its offsets advance, so they no longer show whether they were "
-        "written",
-    )
-
-
-def build_unreadable(step: Step, cause: str) -> SeamarkError:
-    """Build the error for a write of offsets whose outcome can be determined later, unless the owner is started."""
-    return UnreadableOutcomeError(
-        f"{step.subject} was not started again, because its offsets can't be read",
-        cause=f"{cause}; once it runs, its offsets no longer show whether they were written",
-    )
 
 
 _ACTED = frozenset({Outcome.DONE, Outcome.UNKNOWN, Outcome.FOREIGN})
@@ -470,12 +333,22 @@ _READY = 4
 class Lanes:
     """Runs the step sequences of a plan. A failed sequence doesn't affect the others; too many failures stop new ones.
 
-    `run` executes one step. `is_stopping` returns whether the change is to end early.
+    `run` executes one step. `is_stopping` returns whether the change is to end early. `await_stable` waits for the
+    workers of Connect clusters, if the pace says so.
     """
 
     def __init__(
-        self, walk: PlanRun, *, pace: Pace, run: Callable[[PlannedStep], None], is_stopping: Callable[[], bool]
+        self,
+        walk: PlanRun,
+        *,
+        pace: Pace,
+        run: Callable[[PlannedStep], None],
+        is_stopping: Callable[[], bool],
+        await_stable: Callable[[Sequence[str]], None],
     ) -> None:
+        self._await_stable = await_stable
+        # Why no further group of sequences began.
+        self.unstable: SeamarkError | None = None
         self._walk = walk
         self._pace = pace
         self._run = run
@@ -502,6 +375,28 @@ class Lanes:
         return [(is_topic, list(phase)) for is_topic, phase in groupby(lanes, key=_is_topic)]
 
     def _go_through(self, lanes: Sequence[str]) -> None:
+        if not self._pace.wait_stable or all(map(_is_topic, lanes)):
+            self._go_at_once(lanes)
+            return
+        for start in range(0, len(lanes), self._pace.at_once):
+            group = lanes[start : start + self._pace.at_once]
+            self._wait_before(group)
+            self._go_at_once(group)
+
+    def _wait_before(self, group: Sequence[str]) -> None:
+        """Wait until the workers that a group of sequences changes are stable. If they aren't, none of it begins.
+
+        A sequence that an interrupted run has begun isn't held back: its connector may be stopped.
+        """
+        if all(self._is_winding_up(lane) for lane in group):
+            return
+        steps = (task.step for lane in group for task in self._walk.tasks.of_lane(lane))
+        try:
+            self._await_stable(sorted({cluster for step in steps for cluster in step.find_clusters()}))
+        except SeamarkError as error:
+            self.unstable = error
+
+    def _go_at_once(self, lanes: Sequence[str]) -> None:
         if self._pace.at_once == 1 or len(lanes) <= 1:
             chosen = set(lanes)
             # In the order of the plan, in which the steps of different sequences may alternate.
@@ -541,6 +436,8 @@ class Lanes:
         if self._walk.is_begun(lane):
             # What a sequence has changed is checked, and restored if it doesn't work, whatever fails elsewhere.
             return False
+        if self.unstable is not None:
+            return True
         # One failed canary is enough to stop the other canaries, too.
         if not self._canary.isdisjoint(self._failed):
             return True

@@ -1,13 +1,17 @@
-"""How long the executor waits, and how many step sequences it runs at once."""
+"""How long the executor waits, and how many step sequences it runs at once, and in groups of how many."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from seamark.changes.environment import Clock
+from seamark.changes.environment import Clock, Environment
+from seamark.core.refs import Port
 from seamark.errors import DeadlineError, RefusedError, SeamarkError, UnsettledError
+
+if TYPE_CHECKING:
+    from seamark.context import PaceSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +21,8 @@ class Pace:
     `at_once` sequences run concurrently; most of them wait for Connect. `writers` of them send requests to one Connect
     cluster at the same time. The first `canary` sequences run alone, and if one of them fails, no others begin. After
     more than `max_failures` failed sequences, no others begin. A plan with more than `max_changes` sequences is
-    refused.
+    refused. With `wait_stable`, sequences run in groups of `at_once`, and a group begins only while the workers are
+    stable.
     """
 
     at_once: int = 1
@@ -25,6 +30,13 @@ class Pace:
     canary: int = 0
     max_failures: int | None = None
     max_changes: int | None = None
+    wait_stable: bool = False
+
+    def slow(self, pace: PaceSettings | None) -> Pace:
+        """Return the pace of a plan that was made with these settings (`Plan.pace`)."""
+        if pace is None:
+            return self
+        return replace(self, at_once=min(self.at_once, pace.parallel), wait_stable=pace.wait_stable)
 
     def limit(self, most_at_once: int) -> Pace:
         """Return the pace of a plan that limits itself (`Plan.most_at_once`): the first failure stops the rest."""
@@ -46,6 +58,60 @@ class Pace:
 # with many such pauses; 16 writers in 4 to 7 s; 32 writers in 4 to 6 s. The sequences beyond the writers prepare their
 # request or wait for the effect of the last one.
 FLEET_PACE = Pace(at_once=128, writers=16)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReading:
+    """What was read of the workers of a Connect cluster: why they are not stable, "" if nothing shows that.
+
+    `state` is equal in two readings if no connector, task or worker has changed between them.
+    """
+
+    problem: str
+    state: Hashable = None
+
+
+WORKER_GROUP: Port[Callable[[str], GroupReading]] = Port("read_worker_group")
+"""Reads the workers of a Connect cluster."""
+
+# A worker learns of a rebalance with its next heartbeat, 3 s by default (`heartbeat.interval.ms`). So a group that
+# looks the same for longer has no rebalance ahead because of an earlier change.
+STABLE_SECONDS = 4.0
+# The tasks of a lost worker are assigned to others after 5 minutes (`scheduled.rebalance.max.delay.ms`).
+_LONGEST_UNSTABLE_SECONDS = 360.0
+_GROUP_LOOK_SECONDS = 1.0
+
+
+def await_stable(
+    world: Environment, cluster: str, *, is_stopping: Callable[[], bool], report: Callable[[str], None]
+) -> None:
+    """Wait until the workers of a Connect cluster have been stable for a time, or until the change is to end.
+
+    Raises:
+        DeadlineError: they were not, for longer than the tasks of a lost worker stay unassigned.
+    """
+    clock, read = world.clock, world.use(WORKER_GROUP)
+    deadline = clock.now() + _LONGEST_UNSTABLE_SECONDS
+    last: GroupReading | None = None
+    since = clock.now()
+    while not is_stopping():
+        found = read(cluster)
+        now = clock.now()
+        if found.problem or found != last:
+            if found.problem and (last is None or found.problem != last.problem):
+                report(f"waiting until the workers of {cluster} are stable: {found.problem}")
+            since = now
+        elif now - since >= STABLE_SECONDS:
+            return
+        if now >= deadline:
+            raise DeadlineError(
+                f"the workers of {cluster} were not stable within {_LONGEST_UNSTABLE_SECONDS:.0f} s; "
+                "no further changes were begun",
+                cause=found.problem or "connectors, tasks or workers keep changing",
+                hint="find the cause with seamark doctor, then apply the rest; to continue anyway: --no-wait-stable",
+            )
+        last = found
+        clock.sleep(_GROUP_LOOK_SECONDS)
 
 
 T = TypeVar("T")

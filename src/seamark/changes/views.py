@@ -155,6 +155,9 @@ def _build_lines(
     lines += [line(Span("! ", Style.WARN), note) for note in plan.notes]
     if plan.is_empty:
         return [*lines, line("No changes. Everything is as it should be.")]
+    if plan.pace is not None:
+        wait = "; each group waits until the workers are stable" if plan.pace.wait_stable else ""
+        lines.append(line(f"Pace: {render_number(plan.pace.parallel)} at once{wait}."))
     summary = _build_summary(effects, is_whole=bool(plan.spec) and not plan.undoes)
     return [*lines, *_build_legend(effects), line(f"{summary} No changes were made." if is_preview else summary)]
 

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from seamark.changes.environment import Environment
 from seamark.changes.plan import PlannedStep
-from seamark.changes.run import OutcomeResolver, PlanRun
+from seamark.changes.preconditions import OutcomeResolver
+from seamark.changes.run import PlanRun
 from seamark.changes.step import Intent, Outcome
 from seamark.changes.timing import ChangeTiming, retry_while
 from seamark.core.strict_json import StoredFormat

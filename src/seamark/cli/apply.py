@@ -94,6 +94,8 @@ def _review(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool) 
         raise UsageError(
             "a saved plan can't be changed", hint="pass --prune, --adopt and --allow-python to seamark plan"
         )
+    if trial.parallel is not None or trial.wait_stable is not None:
+        raise UsageError("a saved plan has its pace", hint="pass --parallel and --wait-stable to seamark plan")
     from seamark.fleet.changes import read_saved_plan  # noqa: PLC0415
 
     return fleet.review(read_saved_plan(Path(what.names[0])), validate=not trial.no_validate)

@@ -246,6 +246,8 @@ def build_errors(result: ChangeResult) -> tuple[tuple[SeamarkError, ...], int]:
     if result.interrupted:
         stopped = _build_interrupted(result)
         return (*failed, stopped), stopped.exit_code
+    if result.unstable is not None:
+        failed.append(result.unstable)
     done = any(step.outcome is Outcome.DONE for step in result.steps)
     return tuple(failed), choose_exit_code(tuple(failed), all_failed=not done)
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from seamark.cli.complete import complete_connectors
-from seamark.cli.options import Duration, F, build_options, option
+from seamark.cli.options import Duration, F, Number, build_options, option
 
 if TYPE_CHECKING:
     from seamark.changes.plan import PlannedChange
+    from seamark.context import PaceSettings
     from seamark.fleet import Fleet
 
 
@@ -29,10 +30,25 @@ class SpecOptions:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How new configs are tested: validated before, waited for after."""
+    """How new configs are tested: validated before, waited for after; and how many are applied at once."""
 
     no_validate: bool = False
     wait_seconds: float = 60.0
+    parallel: int | None = None
+    wait_stable: bool | None = None
+
+    def find_pace(self, pace: PaceSettings | None) -> PaceSettings | None:
+        """Return the pace of the plan; `pace` is that of the context."""
+        if self.parallel is None and self.wait_stable is None:
+            return pace
+        from seamark.context import PaceSettings  # noqa: PLC0415
+
+        chosen = pace or PaceSettings()
+        return replace(
+            chosen,
+            parallel=chosen.parallel if self.parallel is None else self.parallel,
+            wait_stable=chosen.wait_stable if self.wait_stable is None else self.wait_stable,
+        )
 
 
 run_options = build_options(
@@ -46,6 +62,14 @@ run_options = build_options(
         help="Wait until RUNNING; then restore the previous config.",
     ),
     option("--no-validate", is_flag=True, help="Skip plugin validation."),
+    option(
+        "--parallel", type=Number(minimum=1), metavar="N", help="Change N connectors at once; default from the context."
+    ),
+    option(
+        "--wait-stable/--no-wait-stable",
+        default=None,
+        help="Before each group of N, wait until the workers are stable.",
+    ),
     into="trial",
     build=RunOptions,
 )
@@ -86,7 +110,7 @@ def spec_options(*, required: bool = True, metavar: str = "[NAME|GLOB]...") -> C
 
 def plan_spec(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool) -> PlannedChange:
     """Build the requested plan."""
-    return fleet.plan(
+    planned = fleet.plan(
         what.file,
         prune=prune,
         names=what.names,
@@ -95,3 +119,4 @@ def plan_spec(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool
         validate=not trial.no_validate,
         wait_seconds=trial.wait_seconds,
     )
+    return planned.with_pace(trial.find_pace(fleet.context.pace))

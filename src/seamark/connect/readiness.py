@@ -7,7 +7,8 @@ its broker was paused.
 
 What the herder's thread answers is a proof: `DistributedHerder.run` serves requests only after `startServices()` has
 read the status topic and the config topic to their ends, and after the worker has joined its group. `GET /health`
-(3.9) and `GET /connectors/NAME` (all versions) wait for that thread. The proof holds for the process that gave it, and
+(3.9) and `GET /connectors/NAME` (all versions) wait for that thread, and so do creates, deletes and changes of configs,
+which a follower passes on to the leader only from there. The proof holds for the process that gave it, and
 a TCP connection leads to one process: it is remembered for the connection, not for the URL, which leads to another
 process after a restart.
 """
@@ -44,6 +45,9 @@ _CONNECTOR_KINDS = frozenset(
         RequestKind.OFFSETS,
     }
 )
+# What the herder's thread has carried out or answered. With 16 writers, 500 creates need no `GET /health` of their own,
+# which would wait for each rebalance.
+_HERDER_KINDS = frozenset({RequestKind.CONNECTOR, RequestKind.CONFIG})
 # `GET /health` gives up after 10 s (RestServer.DEFAULT_HEALTH_CHECK_TIMEOUT_MS).
 _HERDER_SECONDS = 11.0
 # The first look must not hold up a cluster with other workers. A herder that is not busy answers in milliseconds.
@@ -121,6 +125,7 @@ class Readiness:
                 missing: NotFoundError | None = None
                 try:
                     answer = self._caller.call(request, url=ready)
+                    self._remember_herder(request)
                     if not is_snapshot:
                         return answer
                 except NotFoundError as error:
@@ -165,6 +170,11 @@ class Readiness:
                 return False
             self._proven_at = time.monotonic()
             return True
+
+    def _remember_herder(self, request: Request) -> None:
+        """Remember the connection of an answer that the herder's thread gave."""
+        if request.kind in _HERDER_KINDS:
+            self._remember(self._transport.connection)
 
     def _remember(self, connection: object | None) -> None:
         if connection is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import TYPE_CHECKING
 
 from seamark.changes.effect import ClusterSurvey, Drift, Effect
@@ -23,7 +24,6 @@ from seamark.changes.spec_kind import (
 from seamark.connect.api import CONNECT, ConnectSnapshots
 from seamark.connect.capability import Capability
 from seamark.connect.clusters import Clusters
-from seamark.connect.plugins import find_type
 from seamark.connectors.actions import ApplyConnector, ConnectorSeen, SetDeclaredState, find_stable_seconds
 from seamark.connectors.comparison import (
     ConnectorDifference,
@@ -43,6 +43,7 @@ from seamark.connectors.consequences import CONNECTOR_SETTING, ConnectorSetting,
 from seamark.connectors.plans import build_topic_note
 from seamark.connectors.policy import build_breaches, build_refusal, find_violations, refuse_violations
 from seamark.connectors.read import find_run_state
+from seamark.connectors.steps import PLUGIN_TYPES
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.policy.check import SECRET_SCHEME, check_secret_reference
@@ -321,9 +322,10 @@ class _Draft:
         self._ownership = request.ownership
         self._readings = readings
         self._world = world
-        self._reads = request.reads.over(world)
+        # Once for each class, not for each of a thousand new connectors.
+        self._find_type: Callable[[str, str], ConnectorType] = cache(request.reads.use(PLUGIN_TYPES))
+        self._reads = request.reads.over(world).having(PLUGIN_TYPES, self._find_type)
         self._consequences = Consequences(setting)
-        self._kinds: dict[tuple[str, str], ConnectorType] = {}
 
     def build(
         self,
@@ -457,11 +459,7 @@ class _Draft:
     def _find_kind(self, difference: ConnectorDifference) -> ConnectorType:
         if difference.present is not None:
             return difference.present.type
-        plugin = difference.revealed.get("connector.class", "")
-        known = difference.cluster, plugin
-        if known not in self._kinds:
-            self._kinds[known] = find_type(self._clusters.client(difference.cluster).read_plugins(), plugin)
-        return self._kinds[known]
+        return self._find_type(difference.cluster, difference.revealed.get("connector.class", ""))
 
     def _check_states(self, differences: Sequence[ConnectorDifference]) -> None:
         asked: set[str] = set()

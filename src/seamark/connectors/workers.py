@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from seamark.changes.timing import GroupReading
 from seamark.connect.api import ConnectPort
 from seamark.connect.capability import Capability
 from seamark.connect.clusters import Clusters
-from seamark.connect.model import Connector, Plugin, State, Worker
+from seamark.connect.model import Connector, ConnectorStatus, Plugin, State, Worker
 from seamark.connect.plugins import CONNECTOR_TYPES, FleetPlugin, build_fleet_plugins, lists_all_types
 from seamark.context.urls import build_worker_id
 from seamark.core.readings import Reading, fan_out
 from seamark.errors import SeamarkError
+from seamark.report.words import render_names
 
 
 def read_fleet_plugins(
@@ -112,6 +114,36 @@ def match_worker_ids(workers: Iterable[Worker], *, seen: set[str]) -> dict[str, 
     if len(unmatched) == 1 and len(strangers) == 1:
         return ids | {unmatched[0]: next(iter(strangers))}
     return ids
+
+
+_MOVING = frozenset({State.UNASSIGNED, State.RESTARTING})
+_ASSIGNED = frozenset({State.RUNNING, State.PAUSED})
+
+
+def build_group_reading(
+    statuses: Mapping[str, ConnectorStatus], loads: Mapping[str, frozenset[str]] | None
+) -> GroupReading:
+    """Build what the executor needs to know of the workers of a Connect cluster.
+
+    `loads` are the connectors of each worker of the group, None if the group can't be read. A worker that was killed
+    leaves its tasks shown as RUNNING until they are assigned to other workers, so each worker of a status must be a
+    member. A worker that is too old to report its URL can't be compared.
+    """
+    parts = {(name, "connector"): (status.state, status.worker_id) for name, status in statuses.items()}
+    parts |= {
+        (name, f"task {task.id}"): (task.state, task.worker_id)
+        for name, status in statuses.items()
+        for task in status.tasks
+    }
+    state = frozenset(parts.items()), frozenset((loads or {}).items())
+    moving = sorted(f"{name} ({part} {found})" for (name, part), (found, _) in parts.items() if found in _MOVING)
+    if moving:
+        return GroupReading(f"not assigned or restarting: {render_names(moving)}", state)
+    if loads is None or not all(url.startswith("http") for url in loads):
+        return GroupReading("", state)
+    at_work = {worker for found, worker in parts.values() if found in _ASSIGNED and worker}
+    lost = sorted(at_work - {build_worker_id(url) for url in loads})
+    return GroupReading(f"not in the worker group: {render_names(lost)}" if lost else "", state)
 
 
 def count_by_worker_id(connectors: Iterable[Connector]) -> tuple[Counter[str], Counter[str]]:

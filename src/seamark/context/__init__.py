@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from seamark.core import build_lazy_names
 
 if TYPE_CHECKING:
-    from seamark.context.context import ConnectSettings, Context, DatabaseSettings, KafkaSettings
+    from seamark.context.context import ConnectSettings, Context, DatabaseSettings, KafkaSettings, PaceSettings
     from seamark.context.contexts import Contexts, load_contexts, open_context
     from seamark.context.journal import JournalKind, JournalSettings, Verify
     from seamark.context.layer import Origin, OriginKind
@@ -25,6 +25,7 @@ __all__ = [
     "KafkaSettings",
     "Origin",
     "OriginKind",
+    "PaceSettings",
     "Secret",
     "Setting",
     "Verify",
@@ -54,6 +55,7 @@ _LAZY = {
     "ConnectSettings": "seamark.context.context",
     "DatabaseSettings": "seamark.context.context",
     "KafkaSettings": "seamark.context.context",
+    "PaceSettings": "seamark.context.context",
     "Setting": "seamark.context.value",
     "Verify": "seamark.context.journal",
     "WrittenFile": "seamark.context.writing",

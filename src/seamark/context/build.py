@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from seamark.context.context import (
@@ -14,6 +14,7 @@ from seamark.context.context import (
     KafkaSettings,
     LakeSettings,
     Lookup,
+    PaceSettings,
     WorkerFile,
     read_worker_file,
 )
@@ -23,7 +24,7 @@ from seamark.context.journal import build_journal, build_verify
 from seamark.context.layer import COMMANDS, VALUES, KeyPath, Layer, Leaf, Origin, Trust, show_key
 from seamark.context.policy import build_policies, build_roles
 from seamark.context.reference import PREFIX, Command, Secret, SecretReferences
-from seamark.context.schema import CONNECT_KEYS, DATABASE_KEYS, FLAG_KEYS, LAKE_KEYS, SettingKind
+from seamark.context.schema import CONNECT_KEYS, DATABASE_KEYS, FLAG_KEYS, LAKE_KEYS, PACE, PACE_KEYS, SettingKind
 from seamark.context.search import SearchedFile, Surroundings
 from seamark.context.trust import (
     check_connect_trust,
@@ -252,6 +253,25 @@ def build_spec_values(root: KeyPath, chosen: Mapping[KeyPath, Leaf]) -> tuple[di
     return texts, shown
 
 
+def build_pace(own: Mapping[KeyPath, Value]) -> tuple[PaceSettings | None, list[Value]]:
+    """The pace of the context, and the values it was made of; None if it sets none."""
+    values = {key: own[PACE, key] for key in PACE_KEYS if (PACE, key) in own}
+    if not values:
+        return None, []
+    for value in values.values():
+        refuse_reference(value)
+    pace = PaceSettings()
+    if "parallel" in values:
+        text = read_text(values["parallel"])
+        # At most six digits: a longer text could be slow to convert, and no Connect cluster has more connectors.
+        if not (text.isascii() and text.isdigit() and len(text) <= 6 and int(text)):
+            raise build_invalid(values["parallel"], "is not a number of at least 1", hint="write a number such as 4")
+        pace = replace(pace, parallel=int(text))
+    if "wait_stable" in values:
+        pace = replace(pace, wait_stable=read_bool(values["wait_stable"]))
+    return pace, list(values.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Merged:
     """All layers in one: of each value the strongest, of each name every place."""
@@ -301,6 +321,7 @@ def build_context(
         [path[3] for path in merged.sections if path[:3] == (*root, LAKES)], own, lookup=lookup
     )
     roles = build_roles(root, layers=layers)
+    pace, pace_values = build_pace(own)
     spec_values, value_settings = build_spec_values(root, chosen)
     urls = {cluster.settings.name: own["connect", cluster.settings.name, "urls"].origin for cluster in clusters}
     policies = build_policies(root, urls, layers=layers)
@@ -342,10 +363,12 @@ def build_context(
         databases=databases,
         lakes=lakes,
         spec_values=spec_values,
+        pace=pace,
         values=(
             *_order_values(
                 (Value("context", name, chosen_by), *flags.values(), *journal.values, verify_value), kafka, clusters
             ),
+            *pace_values,
             *database_values,
             *lake_values,
             *policies.values,

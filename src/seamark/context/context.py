@@ -289,12 +289,25 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True)
+class PaceSettings:
+    """How fast the connectors of a plan are changed.
+
+    At most `parallel` change at once. With `wait_stable`, they change in groups of that size, and a group begins only
+    while the workers are stable. The default is as many as send requests to one Connect cluster at once.
+    """
+
+    parallel: int = 16
+    wait_stable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """One named Kafka cluster and its named Connect clusters.
 
     `protected` requires a typed confirmation of every change; `read_only` allows no change; `insecure` states that the
     user accepts connections that others can read. `verify` says where held offsets are read. `roles` are the declared
-    roles, by name. `spec_values` are the texts that `${{ context.NAME }}` in spec files is replaced by.
+    roles, by name. `spec_values` are the texts that `${{ context.NAME }}` in spec files is replaced by. `pace` limits
+    how fast changes are applied, unless a command sets another pace.
     """
 
     name: str
@@ -311,6 +324,7 @@ class Context:
     lakes: Mapping[str, LakeSettings] = field(default_factory=dict, repr=False)
     roles: Mapping[str, Role] = field(default_factory=dict, repr=False)
     spec_values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    pace: PaceSettings | None = None
     values: tuple[Value, ...] = field(default=(), repr=False)
     lookup: Lookup | None = field(default=None, repr=False, compare=False)
 

@@ -11,6 +11,8 @@ from seamark.context.layer import VALUES, KeyPath, Layer, Leaf, Origin, OriginKi
 from seamark.context.schema import (
     CONNECT_KEYS,
     CONTEXT_KEYS,
+    PACE,
+    PACE_KEYS,
     PART_KEYS,
     SECTION_KEYS,
     check_kafka_key,
@@ -100,6 +102,8 @@ def _find_path(variable: str, below: Sequence[Layer]) -> KeyPath:
         key = _by_fold(KAFKA_KEYS | REFUSED_KEYS.keys()).get(_fold(parts[2]), parts[2].lower().replace("_", "."))
         check_kafka_key(key, path=".".join(path) + ".kafka.", where=variable)
         return (*path, "kafka", key)
+    if len(parts) == 3 and parts[1].lower() == PACE:
+        return (*path, PACE, _pick_key(parts[2], PACE_KEYS, path=(*path, PACE), variable=variable))
     if len(parts) == 3 and parts[1].lower() == VALUES:
         names = (found[3] for layer in below for found in layer.values if found[:-1] == (*path, VALUES))
         return (*path, VALUES, _match(parts[2], names, variable=variable, what="value"))

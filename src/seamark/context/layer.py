@@ -12,6 +12,8 @@ from seamark.context.files import build_file_error, read_limited
 from seamark.context.schema import (
     CONNECT_KEYS,
     CONTEXT_KEYS,
+    PACE,
+    PACE_KEYS,
     PART_KEYS,
     POLICY_KEYS,
     ROLE_KEYS,
@@ -208,6 +210,8 @@ class _FileReader:
                     self._read_policy((*path, POLICY), part)
                 elif key.text == ROLES:
                     self._read_roles((*path, ROLES), part)
+                elif key.text == PACE:
+                    self._read_pace((*path, PACE), part)
                 elif key.text == VALUES:
                     self._read_values((*path, VALUES), part)
                 else:
@@ -256,6 +260,11 @@ class _FileReader:
             for key, value in self._entries(role, below):
                 check_key(key.text, ROLE_KEYS, path=_dotted(below), where=self._at(key).exact)
                 self._take((*below, key.text), value, is_list=True)
+
+    def _read_pace(self, path: KeyPath, node: Node) -> None:
+        for key, value in self._entries(node, path):
+            check_key(key.text, PACE_KEYS, path=_dotted(path), where=self._at(key).exact)
+            self._take((*path, key.text), value)
 
     def _read_values(self, path: KeyPath, node: Node) -> None:
         for name, value in self._entries(node, path):

@@ -22,6 +22,7 @@ class SettingKind(StrEnum):
     PATH = "path"
     BOOL = "true or false"
     DURATION = "duration"
+    NUMBER = "number of at least 1"
     PATTERNS = "one or more patterns"
 
 
@@ -40,6 +41,9 @@ JOURNAL_KEYS = MappingProxyType(
         "plan_ttl": SettingKind.DURATION,
     }
 )
+# How fast changes are applied: the keys below `pace`.
+PACE = "pace"
+PACE_KEYS = MappingProxyType({"parallel": SettingKind.NUMBER, "wait_stable": SettingKind.BOOL})
 VERIFY = "offset_verification"
 # The most trusted place that sets one of these decides; for every other key the nearest place does. A journal key from
 # a repository would seal the user's secrets with a key that the author of the repository knows; and in another journal,
@@ -75,7 +79,7 @@ LAKE_KEYS = MappingProxyType(
 )
 # Sections of named parts, without anything between a name and its keys: what a part is called, and its keys.
 PART_KEYS = MappingProxyType({"databases": ("database", DATABASE_KEYS), "lakes": ("lake", LAKE_KEYS)})
-SECTION_KEYS = ("kafka", "connect", *PART_KEYS, "policy", "roles", "values")
+SECTION_KEYS = ("kafka", "connect", *PART_KEYS, "policy", "roles", "values", PACE)
 
 POLICY_KEYS = MappingProxyType(
     {**dict.fromkeys(LIST_KEYS, SettingKind.PATTERNS), **dict.fromkeys(POLICY_FLAGS, SettingKind.BOOL)}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from seamark.context.layer import VALUES, KeyPath, Layer, Leaf, OriginKind, Trust
 from seamark.context.reference import PREFIX
-from seamark.context.schema import GUARDED_KEYS
+from seamark.context.schema import GUARDED_KEYS, PACE, PACE_KEYS
 from seamark.context.value import Value, read_bool
 from seamark.errors import UntrustedSettingError
 
@@ -72,7 +72,9 @@ def choose_guarded(root: KeyPath, layers: Iterable[Layer]) -> dict[KeyPath, Leaf
     ordered = tuple(layers)
     # A value becomes part of the configs that are written with the credentials of the context.
     below = {path for layer in ordered for path in layer.values if path[:-1] == (*root, VALUES)}
-    for path in (*((*root, key) for key in GUARDED_KEYS), *sorted(below)):
+    # A repository must not make changes faster than the user or an administrator allows.
+    pace = ((*root, PACE, key) for key in PACE_KEYS)
+    for path in (*((*root, key) for key in GUARDED_KEYS), *pace, *sorted(below)):
         leaves = [layer.values[path] for layer in ordered if path in layer.values]
         if leaves:
             # Of equal trust, the file decides: a flag can't loosen what the user wrote.

@@ -177,7 +177,7 @@ class Changes:
         plan, prepared = build_undo_plan(
             past, change=entries[0].change, reads=reads, actor=self._actor, prepare=self._planner.prepare
         )
-        plan = replace(self._carry_spec(plan, entries), context=self._context.name)
+        plan = replace(self._carry_spec(plan, entries), context=self._context.name).with_pace(self._context.pace)
         # Sealed before the check: a change between the two is detected here, or when the plan is applied.
         sealed = plan if key == keys.current else reseal(plan, prepared.steps, self._world)
         check_preconditions(plan, prepared.steps, world)

@@ -12,7 +12,7 @@ from seamark.changes.action import LOCKS, LockNames
 from seamark.changes.identity import IDENTITY, Identity
 from seamark.changes.images import SECRET_KEYS
 from seamark.changes.keys import Keys
-from seamark.changes.timing import build_timing
+from seamark.changes.timing import WORKER_GROUP, GroupReading, build_timing
 from seamark.connect.api import CONNECT, STATUSES, WORKER_URLS, ConnectPort
 from seamark.connect.clusters import Clusters, build_connect_client, has_trace
 from seamark.connect.model import Connector, ConnectorStatus
@@ -24,7 +24,7 @@ from seamark.copies.cutover.checks import COPIES, COPY_PREVIEW
 from seamark.core.refs import Port
 from seamark.core.time import read_clock
 from seamark.dead_letters.steps import RECORDS
-from seamark.errors import RefusedError
+from seamark.errors import RefusedError, SeamarkError
 from seamark.kafka.api import BROKERS, BrokersPort
 from seamark.kip199.steps import OFFSET_FILE
 from seamark.offsets.port import LEFT_OFFSETS, OFFSETS, PLANNING, SNAPSHOTS, Planning
@@ -61,6 +61,7 @@ _METHODS: Mapping[Port[Any], str] = {
     LEFT_OFFSETS: "left_offsets",
     SECRET_KEYS: "find_secret_keys",
     WORKER_URLS: "worker_urls",
+    WORKER_GROUP: "read_worker_group",
     OFFSET_FILE: "offset_file",
     RECORDS: "records",
     COPIES: "copies",
@@ -223,6 +224,22 @@ class LiveEnvironment:
         if group is None:
             raise self._context.missing(f"connect.{cluster}.group_id")
         return read_worker_urls(self._context.kafka.client_config(), group, timeout_seconds=_KAFKA_SECONDS)
+
+    def read_worker_group(self, cluster: str) -> GroupReading:
+        """Read whether a Connect cluster moves connectors or tasks; its worker group only if the context has it."""
+        from seamark.connectors.workers import build_group_reading  # noqa: PLC0415
+        from seamark.kafka.worker_group import read_worker_loads  # noqa: PLC0415
+
+        group = self._clusters.settings(cluster).group_id
+        loads = None
+        try:
+            if group is not None and self._context.has_brokers:
+                loads = read_worker_loads(self._context.kafka.client_config(), group, timeout_seconds=_KAFKA_SECONDS)
+            return build_group_reading(self.connect(cluster).read_statuses(), loads)
+        except SeamarkError as error:
+            if not error.retryable:
+                raise
+            return GroupReading(error.message)
 
     def offset_file(self, cluster: str) -> StandaloneFile:
         """Open the file of a standalone worker."""

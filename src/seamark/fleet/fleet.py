@@ -504,6 +504,7 @@ class Fleet:
             find_identity=self._identities.find,
             ports=ports,
             open_world=self._open_plan_world,
+            pace=self.context.pace,
         )
 
     def _apply_part(self, planned: PlannedChange) -> ChangeResult:

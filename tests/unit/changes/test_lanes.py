@@ -331,7 +331,10 @@ class TestTopics:
         for task in walk.tasks:
             if task.lane in known:
                 walk.record(task, Outcome.DID_NOT_HAPPEN if task.lane in failing else Outcome.DONE)
-        Lanes(walk, pace=pace or Pace(at_once=8), run=run, is_stopping=lambda: False).go()
+        lanes = Lanes(
+            walk, pace=pace or Pace(at_once=8), run=run, is_stopping=lambda: False, await_stable=lambda _clusters: None
+        )
+        lanes.go()
         return begun, [task.lane for task in walk.left]
 
     def test_what_follows_topics_waits_for_all_of_them(self):

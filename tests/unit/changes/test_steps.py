@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seamark.changes.outcome import SilentProgress
-from seamark.changes.run import OutcomeResolver
+from seamark.changes.preconditions import OutcomeResolver
 from seamark.changes.step import CanNotUndo, Intent, Observed, Outcome, StepData, build_step
 from seamark.changes.without_journal import FileSpool
 from seamark.connectors.loggers import SetLogger

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seamark.changes.outcome import SilentProgress
-from seamark.changes.run import OutcomeResolver
+from seamark.changes.preconditions import OutcomeResolver
 from seamark.changes.step import Observed, Outcome, build_step
 from seamark.changes.timing import ChangeTiming
 from seamark.errors import RefusedError, UnknownOutcomeError, UnsettledError

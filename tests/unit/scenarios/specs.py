@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seamark.context.context import DatabaseSettings
+from seamark.context.context import DatabaseSettings, PaceSettings
 from seamark.context.reference import Secret
 from seamark.errors import RejectedError
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
@@ -107,6 +107,15 @@ def apply_state(env):
     env.execute(["apply", "-f", "config", "--yes"])
     env.note("another program pauses the connector")
     env.game.states["a"] = "PAUSED"
+    plan_and_apply(env)
+
+
+@scenario()
+def apply_pace(env):
+    """Apply a plan whose context sets a pace; the undo keeps it."""
+    for name in ("a", "b", "c"):
+        define(env, name)
+    env.context["pace"] = PaceSettings(parallel=2)
     plan_and_apply(env)
 
 

@@ -13,7 +13,7 @@ import pytest
 from seamark.changes.journal import Entry, EntryKind
 from seamark.changes.journal_views import build_entries_view
 from seamark.changes.outcome import ChangeResult, Outcome, StepResult
-from seamark.changes.run import build_moved_on
+from seamark.changes.preconditions import build_moved_on
 from seamark.cli.confirm import build_errors
 from seamark.core.offsets import Offset
 from seamark.errors import UnknownOutcomeError
