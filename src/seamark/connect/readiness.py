@@ -196,6 +196,9 @@ class Readiness:
 
     def _find_ready(self, urls: Sequence[str]) -> tuple[str | None, dict[str, str]]:
         """Return the first worker that is ready, and why the others are not known to be."""
+        # The first one alone: during a rebalance, another one may answer half a second later.
+        if not self._ask_herder(urls[0], seconds=_FIRST_LOOK_SECONDS):
+            return urls[0], {}
         with ThreadPoolExecutor(max_workers=min(len(urls), _MOST_WORKERS_AT_ONCE)) as pool:
             answers = pool.map(lambda url: self._ask_herder(url, seconds=_HERDER_SECONDS), urls)
             reasons = dict(zip(urls, answers, strict=True))

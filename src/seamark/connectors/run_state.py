@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -69,7 +70,7 @@ class AwaitRunning(ConnectorSubject, CheckStep):
                 return
             if now >= watch.began_at + self.deadline_seconds:
                 raise watch.build_late(status, trouble)
-            clock.sleep(min(_LOOK_SECONDS, self.stable_seconds / 3))
+            clock.sleep(min(_LOOK_SECONDS, self.stable_seconds / 3, watch.find_rest(now)))
 
     def observe(self, world: Environment, intent: Intent) -> Observed:
         status = read_status(world, self.cluster, self.name)
@@ -100,6 +101,11 @@ class _Watch:
             )
         needed = self._step.stable_seconds if status is not None and status.tasks else _EMPTY_SECONDS
         return _lasts(self._running_since, now, needed)
+
+    def find_rest(self, now: float) -> float:
+        """Return how long it must still run, if it runs now: a look right then ends the wait."""
+        rest = math.inf if self._running_since is None else self._running_since + self._step.stable_seconds - now
+        return rest if rest > 0 else math.inf
 
     def _build_hint(self) -> str:
         if self._step.restores:

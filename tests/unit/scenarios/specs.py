@@ -29,6 +29,15 @@ class PipelineEnvironment(Environment):
         return fleet
 
 
+class PacedEnvironment(Environment):
+    """A context with a pace."""
+
+    def open_fleet(self, name=None):
+        fleet = super().open_fleet(name)
+        object.__setattr__(fleet.context, "pace", PaceSettings(parallel=2))
+        return fleet
+
+
 def define(env, name, config=SOURCE_CONFIG, **changes):
     """Write the spec file of one connector."""
     env.write(f"config/{name}.json", {"name": name, "config": {**config, **changes}})
@@ -110,12 +119,11 @@ def apply_state(env):
     plan_and_apply(env)
 
 
-@scenario()
+@scenario(PacedEnvironment)
 def apply_pace(env):
-    """Apply a plan whose context sets a pace; the undo keeps it."""
+    """Apply a plan in a context with a pace, and undo it at the same pace."""
     for name in ("a", "b", "c"):
         define(env, name)
-    env.context["pace"] = PaceSettings(parallel=2)
     plan_and_apply(env)
 
 
