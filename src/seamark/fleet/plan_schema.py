@@ -48,13 +48,22 @@ def build_plan_schema() -> dict[str, Any]:
                     "The spec that the plan was created from.",
                     _build_object({"id": ("The ID under which the journal knows the spec.", _TEXT)}),
                 ),
+                "pace": (
+                    "How fast the plan is applied, if that is limited.",
+                    _build_object(
+                        {
+                            "parallel": ("How many resources change at once.", {"type": "integer", "minimum": 1}),
+                            "wait_stable": ("Whether each group of so many waits until the workers are stable.", _FLAG),
+                        }
+                    ),
+                ),
                 "preconditions": ("What must still be true when the plan is applied.", _list(_refer("precondition"))),
                 "locks": ("The resources that no other change may change meanwhile.", _list(_TEXT)),
                 "actions": ("What apply does, one action per resource.", _list(_refer("action"))),
                 "steps": ("The steps of the actions, in order.", _list(_refer("step"))),
                 "step_counts": ("How many steps each action has.", _list(_COUNT)),
             },
-            optional=("spec", "drift", "clusters", "actions", "step_counts"),
+            optional=("spec", "pace", "drift", "clusters", "actions", "step_counts"),
         ),
         "definitions": _build_definitions(),
     }
