@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tools.reference.commands import build_command, build_output, build_overview
+from tools.reference.comparison import build_gaps, build_peers
 from tools.reference.exit_codes import build_exit_codes
 from tools.reference.tables import build_errors, build_metrics, build_python, build_spec_keys
 
@@ -20,6 +21,8 @@ PARTS: Mapping[str, Callable[..., str]] = {
     "metrics": build_metrics,
     "spec-keys": build_spec_keys,
     "python": build_python,
+    "peers": build_peers,
+    "gaps": build_gaps,
 }
 
 

@@ -75,7 +75,7 @@ def mark_blocks(blocks, name):
     return [f"echo '--- {name} {number}'\n{block}" for number, block in enumerate(blocks, 1)]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_readme_works_word_for_word(tmp_path):
     script = build_script()
     clone = tmp_path / "seamark"
@@ -97,7 +97,7 @@ def test_readme_works_word_for_word(tmp_path):
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=500,
+            timeout=1200,
             check=False,
         )
     finally:

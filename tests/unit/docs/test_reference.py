@@ -14,6 +14,7 @@ from seamark.pipelines import spec as pipelines
 from seamark.pipelines.progress import LandMetrics, LandProgress, PipelineLag, render_metrics
 from seamark.specs.keys import build_file_keys
 from tests.unit.cli.test_options import LEAVES
+from tools.peers import State, read_comparison
 from tools.reference import PARTS, build_reference
 from tools.reference.commands import GLOBAL_OPTIONS, escape, list_commands
 from tools.reference.tables import PACKAGES, list_spec_levels
@@ -25,7 +26,7 @@ REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 
 def read_parts():
     """Return the parts that the pages contain."""
-    pages = [path.read_text(encoding="utf-8") for path in REFERENCE.rglob("*.md")]
+    pages = [path.read_text(encoding="utf-8") for path in REFERENCE.parent.rglob("*.md")]
     return {name for page in pages for name in re.findall(r"^```\{reference\} (.+)$", page, re.MULTILINE)}
 
 
@@ -44,7 +45,7 @@ def test_every_command_of_the_first_level_has_its_page():
 
 
 def test_every_part_is_on_a_page():
-    wanted = {"overview", "errors", "exit-codes", "metrics", "spec-keys"}
+    wanted = {"overview", "errors", "exit-codes", "metrics", "spec-keys", "peers", "gaps"}
     wanted |= {f"command {' '.join(path)}" for path, _ in LEAVES} | {f"python {package}" for package in PACKAGES}
     assert {part for part in read_parts() if not part.startswith("output ")} == wanted
     assert {part.split()[0] for part in read_parts()} == set(PARTS)
@@ -121,3 +122,13 @@ def test_every_public_name_is_generated(package):
 
 def test_markup_in_help_is_shown_as_it_is():
     assert escape("NAME|GLOB and `a|b` in [x] <y>") == r"NAME\|GLOB and `a|b` in \[x\] \<y\>"
+
+
+def test_comparison_has_every_capability_and_says_what_seamark_lacks():
+    comparison = read_comparison()
+    table, gaps = build_reference("peers"), build_reference("gaps")
+    for one in comparison.capabilities:
+        assert table.count(f"| {one.name} |") == 1
+        assert (f"| {one.name} |" in gaps) == (one.seamark is not State.FULL)
+    assert "| web interface | no | " in gaps
+    assert "kafbat UI" in gaps
