@@ -22,6 +22,8 @@ from sphinx.util.osutil import relative_uri
 from tools.korean import PAGES
 
 NAMES = {"en": "English", "ko": "한국어"}
+# Browsers break Korean lines between any two syllables unless told to keep words.
+KEEP_WORDS = "<style>article:lang(ko) { word-break: keep-all }</style>"
 TRANSLATED = tuple(page.removesuffix(".md") for page in PAGES)
 
 
@@ -101,6 +103,8 @@ def add_languages(app: Sphinx, page: str, _: str, context: dict[str, Any], *__: 
     if page not in TRANSLATED or "body" not in context:
         return
     links = [build_link(page, app.config.language, language) for language in NAMES]
+    if app.config.language == "ko":
+        context["metatags"] = f"{context.get('metatags', '')}{KEEP_WORDS}"
     context["body"] = f'<p class="languages" style="text-align: right">{" | ".join(links)}</p>\n{context["body"]}'
 
 
