@@ -7,10 +7,11 @@ import re
 
 def fits_schema(schema, value):
     """Whether the value fits."""
-    return _check(schema, value, schema)
+    return fits_part(schema, value, schema)
 
 
-def _check(schema, value, root):
+def fits_part(schema, value, root):
+    """Whether the value fits a part of the schema `root`."""
     known = {"$schema", "title", "description", "definitions", "type", "additionalProperties", "properties", "required"}
     assert schema.keys() <= known | {
         "anyOf",
@@ -26,7 +27,7 @@ def _check(schema, value, root):
         "default",
     }
     if "$ref" in schema:
-        return _check(root["definitions"][schema["$ref"].rpartition("/")[2]], value, root)
+        return fits_part(root["definitions"][schema["$ref"].rpartition("/")[2]], value, root)
     types = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "boolean": bool}
     wanted = [schema["type"]] if isinstance(schema.get("type"), str) else schema.get("type", [])
     if wanted and not any((value is None) if word == "null" else isinstance(value, types[word]) for word in wanted):
@@ -35,19 +36,19 @@ def _check(schema, value, root):
     tables = isinstance(value, dict) and (
         any(key not in value for key in schema.get("required", []))
         or not all(
-            _check(schema["properties"][key], part, root)
+            fits_part(schema["properties"][key], part, root)
             if key in schema.get("properties", {})
-            else rest is not False and _check(rest, part, root)
+            else rest is not False and fits_part(rest, part, root)
             for key, part in value.items()
         )
     )
     return not (
         tables
-        or ("anyOf" in schema and not any(_check(part, value, root) for part in schema["anyOf"]))
-        or ("allOf" in schema and not all(_check(part, value, root) for part in schema["allOf"]))
+        or ("anyOf" in schema and not any(fits_part(part, value, root) for part in schema["anyOf"]))
+        or ("allOf" in schema and not all(fits_part(part, value, root) for part in schema["allOf"]))
         or ("enum" in schema and value not in schema["enum"])
-        or ("if" in schema and _check(schema["if"], value, root) and not _check(schema["then"], value, root))
+        or ("if" in schema and fits_part(schema["if"], value, root) and not fits_part(schema["then"], value, root))
         or ("pattern" in schema and not re.search(schema["pattern"], str(value)))
         or ("minimum" in schema and value < schema["minimum"])
-        or (isinstance(value, list) and not all(_check(schema.get("items", {}), part, root) for part in value))
+        or (isinstance(value, list) and not all(fits_part(schema.get("items", {}), part, root) for part in value))
     )

@@ -15,6 +15,7 @@ from seamark.connect.api import CONNECT
 from seamark.connect.clusters import Clusters
 from seamark.context import is_masked
 from seamark.core.files import FileLocation
+from seamark.core.offsets import Offset
 from seamark.core.secrets import MASK, find_secret_keys, find_secret_values, hide_values, is_sensitive, mask_value
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnreachableError, UsageError
 
@@ -88,7 +89,8 @@ class DesiredConnector:
 
     `config` is the config for Connect, as texts, without `name`; seamark's own `secret://` references are not resolved.
     `cluster` is None if the context has only one. `state` is the initial state of a new connector: RUNNING, PAUSED,
-    STOPPED, or "" for Connect's default. With `manage_state`, an existing connector gets this state, too.
+    STOPPED, or "" for Connect's default. With `manage_state`, an existing connector gets this state, too. `offsets` are
+    those at which a new connector starts, none to start as Connect does.
     """
 
     name: str
@@ -97,6 +99,7 @@ class DesiredConnector:
     cluster: str | None = None
     state: str = ""
     manage_state: bool = False
+    offsets: tuple[Offset, ...] = ()
 
     @property
     def managed_state(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from seamark.changes.action import Action
 from seamark.changes.effect import Effect
 from seamark.changes.environment import Environment
 from seamark.connect.clusters import Clusters
@@ -14,6 +15,7 @@ from seamark.connect.config import find_group
 from seamark.connect.model import Connector
 from seamark.connectors.actions import ApplyConnector, ConnectorSeen
 from seamark.connectors.plans import LeftoverReader
+from seamark.core.offsets import Offset
 from seamark.core.readings import fan_out
 from seamark.core.refs import ConnectorType, Port, parse_subject
 from seamark.errors import NotFoundError, SeamarkError
@@ -28,13 +30,15 @@ if TYPE_CHECKING:
 class ConnectorSetting:
     """What planning the connectors of a spec needs from a context.
 
-    `leftovers` reads offsets and groups of new and deleted connectors; it needs packages above this one.
+    `leftovers` reads offsets and groups of new and deleted connectors, and `create_at` builds the action that creates a
+    connector in a state with offsets, with its notes; they need packages above this one.
     """
 
     context: Context
     clusters: Clusters
     world: Environment
     leftovers: LeftoverReader
+    create_at: Callable[[Connector, tuple[Offset, ...], str], tuple[Action, tuple[str, ...]]]
 
 
 CONNECTOR_SETTING: Port[Callable[[], ConnectorSetting]] = Port("connector setting")

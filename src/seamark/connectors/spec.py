@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING
 
+from seamark.changes.action import Action
 from seamark.changes.effect import ClusterSurvey, Drift, Effect
 from seamark.changes.environment import SnapshotEnvironment
 from seamark.changes.images import find_sealed, find_typed, split_secrets
@@ -24,6 +25,7 @@ from seamark.changes.spec_kind import (
 from seamark.connect.api import CONNECT, ConnectSnapshots
 from seamark.connect.capability import Capability
 from seamark.connect.clusters import Clusters
+from seamark.connect.model import Connector
 from seamark.connectors.actions import ApplyConnector, ConnectorSeen, SetDeclaredState, find_stable_seconds
 from seamark.connectors.comparison import (
     ConnectorDifference,
@@ -318,6 +320,7 @@ class _Draft:
     ) -> None:
         self._context = setting.context
         self._clusters = setting.clusters
+        self._create_at = setting.create_at
         self._request = request
         self._ownership = request.ownership
         self._readings = readings
@@ -340,19 +343,24 @@ class _Draft:
         configs = [difference for difference in differences if not difference.is_config_equal]
         applied = self._ownership.read_applied(difference.owner for difference in configs)
         drifts = (*self._find_drifts(configs, applied), *self._find_state_drifts(differences))
+        starting = [found for found in configs if found.present is None and found.wanted and found.wanted.offsets]
+        configs = [found for found in configs if found not in starting]
         actions = [self._build_action(difference, applied.get(difference.owner)) for difference in configs]
         seen = [
             action.see(self._reads, difference.present) for action, difference in zip(actions, configs, strict=True)
         ]
         states = [self._build_state_action(difference) for difference in differences if difference.state]
         states_seen = [action.read(self._reads) for action in states]
+        creates = [self._build_create_at(difference) for difference in starting]
+        creates_seen = [action.read(self._reads) for action, _ in creates]
         lines = self._build_effects(configs, actions, seen)
         return SectionPlan(
-            (*actions, *states),
-            (*seen, *states_seen),
-            notes,
+            (*actions, *(action for action, _ in creates), *states),
+            (*seen, *creates_seen, *states_seen),
+            (*notes, *(note for _, found in creates for note in found)),
             lines=(
                 *lines,
+                *(line for (action, _), one in zip(creates, creates_seen, strict=True) for line in action.effects(one)),
                 *(line for action, one in zip(states, states_seen, strict=True) for line in action.effects(one)),
             ),
             last_notes=tuple(self._consequences.notes),
@@ -391,6 +399,13 @@ class _Draft:
             wait_seconds=self._request.wait_seconds,
             stable_seconds=find_stable_seconds(self._context.journal.in_flight_seconds),
         )
+
+    def _build_create_at(self, difference: ConnectorDifference) -> tuple[Action, tuple[str, ...]]:
+        """Return the action that creates a connector which starts at declared offsets, and its notes."""
+        assert difference.wanted is not None  # noqa: S101 - a connector to be deleted has no declared offsets
+        config = build_config(difference.name, difference.config)
+        connector = Connector(difference.name, difference.cluster, self._find_kind(difference), config)
+        return self._create_at(connector, difference.wanted.offsets, difference.wanted.state or "RUNNING")
 
     def _build_state_action(self, difference: ConnectorDifference) -> SetDeclaredState:
         # A connector whose config changes as well is waited for once: after it was resumed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seamark.changes.action import LOCKS, LockNames
@@ -350,6 +350,7 @@ def build_plan_ports(
     open_copies: Callable[[], Copies],
 ) -> dict[Port[Any], Any]:
     """Return what actions find under the keys that only planning uses."""
+    from seamark.lifecycle.plans import build_create_with_offsets  # noqa: PLC0415
     from seamark.topics.safety import FleetTopicGuard  # noqa: PLC0415
 
     return {
@@ -358,7 +359,13 @@ def build_plan_ports(
         LEFTOVERS: lambda cluster, name: open_plans().read_leftovers(cluster, name),
         PLUGIN_TYPES: lambda cluster, plugin: find_type(clusters.client(cluster).read_plugins(), plugin),
         COPY_PREVIEW: lambda: open_copies().open_preview(),
-        CONNECTOR_SETTING: lambda: ConnectorSetting(context, clusters, world, open_plans().leftovers),
+        CONNECTOR_SETTING: lambda: ConnectorSetting(
+            context,
+            clusters,
+            world,
+            open_plans().leftovers,
+            partial(build_create_with_offsets, world=world, clusters=clusters, context=context),
+        ),
         SOURCE_COLUMNS: SourceReader(context, kafka=world.kafka).read,
         TOPIC_GUARD: FleetTopicGuard(context, clusters=clusters, kafka=world.kafka),
     }

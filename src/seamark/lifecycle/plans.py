@@ -192,7 +192,7 @@ def plan_create_with_offsets(
     can't be created stopped, it is created only after the offsets are written.
     """
     where, state = plans.choose_cluster(cluster), state.upper()
-    client, settings, world = clusters.client(where), clusters.settings(where), plans.planner.world
+    client = clusters.client(where)
     is_first = client.read_capabilities().has(Capability.INITIAL_STATE)
     planned = plans.create(name, given, cluster=where, state=_STOPPED if is_first else state)
     config = build_config(name, given)
@@ -201,24 +201,46 @@ def plan_create_with_offsets(
     offsets = tuple(found for found in saved.offsets if found.offset is not None)
     if not offsets:
         raise NotFoundError(f"{path} contains no offsets of {name}")
-    refuse_wrong(connector, read_meaning(connector, client), offsets)
-    notes: list[str] = []
-    if connector.type is ConnectorType.SINK:
-        offsets, notes = _guard_sink(connector, offsets, saved.topics, world=world, clusters=clusters, context=context)
-    action = CreateWithOffsets(where, name, config, offsets, state)
-    if not is_first:
-        require_group_id(context, settings)
-        route = _choose_first(connector, offsets, world=world)
-        action = replace(action, route=route.step.route, records=route.step.records)
-        notes += [
-            "its offsets are written before it is created, because its workers can't create it as STOPPED",
-            *route.notes,
-        ]
+    action, notes = build_create_with_offsets(
+        connector, offsets, state, topics=saved.topics, world=plans.planner.world, clusters=clusters, context=context
+    )
     return plans.planner.plan(
         f"create {name} with {render_count(len(offsets), 'offset')}",
         [action],
         notes=(*(note for note in planned.plan.notes if not says_nothing_held(name, note)), *notes),
     )
+
+
+def build_create_with_offsets(
+    connector: Connector,
+    offsets: tuple[Offset, ...],
+    state: str,
+    *,
+    world: Environment,
+    clusters: Clusters,
+    context: Context,
+    topics: Mapping[str, str] | None = None,
+) -> tuple[CreateWithOffsets, tuple[str, ...]]:
+    """Build the action that creates a connector which starts at these offsets, and its notes.
+
+    `topics` are the IDs of the topics that a sink's offsets are for, if they are known.
+
+    Raises:
+        RefusedError: its tasks could not read the offsets, or the sink's group is also used by others.
+    """
+    client, settings = clusters.client(connector.cluster), clusters.settings(connector.cluster)
+    refuse_wrong(connector, read_meaning(connector, client), offsets)
+    notes: list[str] = []
+    if connector.type is ConnectorType.SINK:
+        offsets, notes = _guard_sink(connector, offsets, topics, world=world, clusters=clusters, context=context)
+    action = CreateWithOffsets(connector.cluster, connector.name, connector.config, offsets, state)
+    if not client.read_capabilities().has(Capability.INITIAL_STATE):
+        require_group_id(context, settings)
+        route = _choose_first(connector, offsets, world=world)
+        action = replace(action, route=route.step.route, records=route.step.records)
+        why = "because its workers can't create it as STOPPED"
+        notes += [f"{connector.name}: its offsets are written before it is created, {why}", *route.notes]
+    return action, tuple(notes)
 
 
 def plan_create_fresh(

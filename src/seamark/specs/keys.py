@@ -33,6 +33,12 @@ _CONFIG_HELP = "The connector's config, as in Connect. Values are sent unchanged
 _STATE_HELP = "State of a new connector: running (default), paused or stopped. See manage_state for existing ones."
 _MANAGE_STATE_HELP = "Whether an existing connector gets the declared state too. Also a key of defaults:."
 MANAGE_STATE = "manage_state"
+_OFFSETS_HELP = "Where a new connector starts: a list of {partition, offset}. No effect on an existing one."
+OFFSETS = "offsets"
+OFFSET_KEYS: Mapping[str, str] = {
+    "partition": "The source partition, or kafka_topic and kafka_partition of a sink.",
+    "offset": "The source offset, or kafka_offset of a sink: the next record to read.",
+}
 _BASE = "The set of bases: that the config starts with."
 
 FOLDER_KEYS: Mapping[str, str] = {
@@ -48,6 +54,7 @@ CONNECTOR_KEYS: Mapping[str, str] = {
     "cluster": _CLUSTER,
     "state": _STATE_HELP,
     MANAGE_STATE: _MANAGE_STATE_HELP,
+    OFFSETS: _OFFSETS_HELP,
 }
 _ROWS_KEYS: Mapping[str, str] = {
     "for": "The rows. Each is a table of values for ${{ each.NAME }}.",
@@ -238,6 +245,12 @@ def _build_connector(config: Mapping[str, Any]) -> dict[str, Any]:
         "cluster": text,
         "state": _STATE_SCHEMA,
         MANAGE_STATE: {"anyOf": [{"type": "boolean"}, {"type": "string", "pattern": SLOT_PATTERN}]},
+        OFFSETS: {
+            "type": "array",
+            "items": build_table_schema(
+                OFFSET_KEYS, {key: {"type": "object"} for key in OFFSET_KEYS}, required=[*OFFSET_KEYS]
+            ),
+        },
     }
 
 

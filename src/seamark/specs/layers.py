@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from seamark.connectors.config import DesiredConnector
 from seamark.context.yaml import MappingNode, Node, ScalarNode
 from seamark.core.files import FileLocation
+from seamark.core.offsets import Offset
 from seamark.core.secrets import is_sensitive, mask_value
 from seamark.errors import SpecError
 from seamark.specs.document import Document, build_spec_error
@@ -27,6 +28,7 @@ def build_connector(
     cluster: str | None,
     state: str,
     manage_state: bool = False,
+    offsets: tuple[Offset, ...] = (),
 ) -> DesiredConnector:
     """Build the declared connector. `name` is removed from the config, where it must not differ."""
     named = config.pop("name", name)
@@ -38,7 +40,7 @@ def build_connector(
         raise build_spec_error(
             place, f"connector {name} has no connector.class", hint="set connector.class in its config or in defaults"
         )
-    return DesiredConnector(name, config, place, cluster, state, manage_state)
+    return DesiredConnector(name, config, place, cluster, state, manage_state, offsets)
 
 
 def check_name(name: str, place: FileLocation) -> str:

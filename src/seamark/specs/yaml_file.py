@@ -10,12 +10,15 @@ from typing import Any
 from seamark.changes.spec_kind import SectionKind
 from seamark.context.yaml import MappingNode, Node, ScalarNode, SequenceNode, parse_yaml
 from seamark.core.files import FileLocation
+from seamark.core.offsets import Offset, OffsetValue, spell_identity
 from seamark.errors import SpecError
 from seamark.specs.document import Document
 from seamark.specs.keys import (
     CONNECTOR_KEYS,
     EACH_KEYS,
     MANAGE_STATE,
+    OFFSET_KEYS,
+    OFFSETS,
     build_file_keys,
     build_template_keys,
     check_keys,
@@ -40,6 +43,13 @@ from seamark.specs.layers import (
 from seamark.specs.model import Contents, Definition, Maker
 
 _ROWS_NAME = re.compile(r"[\w.-]+")
+# Numbers and booleans of JSON. In quotation marks they are texts.
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_BOOLEANS = {"true": True, "false": False}
+# Connect's integers are 64 bits.
+LARGEST_INTEGER = 2**63 - 1
+_LONGEST_INTEGER = 20
 # 100,000 connectors of 50 keys.
 MAX_VALUES = 5_000_000
 
@@ -254,8 +264,51 @@ class _Reader:
             cluster=self._find_cluster(entry, filler),
             state=check_state(state_text, document.place(state[1] if state else at)),
             manage_state=is_true(self._find_manage_state(entry), filler),
+            offsets=tuple(self._read_offsets(entry, filler)),
         )
         return Definition(connector, maker, document, entry, own, inherited)
+
+    def _read_offsets(self, entry: MappingNode, filler: Filler) -> Iterator[Offset]:
+        """Yield the offsets at which a new connector starts."""
+        if OFFSETS not in entry.entries:
+            return
+        node = entry.entries[OFFSETS][1]
+        if not isinstance(node, SequenceNode) or not node.nodes:
+            raise self.document.error(
+                node, "offsets must be a list with an entry", hint="write - {partition: {…}, offset: {…}}"
+            )
+        known: set[str] = set()
+        for one in node.nodes:
+            table = require_table(one, self.document, what="an entry of offsets")
+            check_keys(table, self.document, OFFSET_KEYS, what="an entry of offsets")
+            if missing := [key for key in OFFSET_KEYS if key not in table.entries]:
+                raise self.document.error(table, f"this entry has no {missing[0]}", hint=f"add {missing[0]}: {{…}}")
+            partition, offset = (self._read_values(table.entries[key][1], filler, what=key) for key in OFFSET_KEYS)
+            if (identity := spell_identity(partition)) in known:
+                raise self.document.error(table, "another entry has the same partition", hint="remove one of them")
+            known.add(identity)
+            yield Offset(partition, offset)
+
+    def _read_values(self, node: Node, filler: Filler, *, what: str) -> dict[str, OffsetValue]:
+        table = require_table(node, self.document, what=what)
+        return {key: self._read_value(value, filler, what=key) for key, (_, value) in table.entries.items()}
+
+    def _read_value(self, node: Node, filler: Filler, *, what: str) -> OffsetValue:
+        """Return a value as JSON has it: Connect compares numbers and texts as different values."""
+        if not isinstance(node, ScalarNode):
+            raise self.document.error(node, f"{what} must be a string, a number, a boolean or null")
+        if node.is_null:
+            return None
+        text = filler.fill(node, self.document)
+        if node.style not in ("", "*"):
+            return text
+        if text in _BOOLEANS:
+            return _BOOLEANS[text]
+        if _INTEGER.fullmatch(text):
+            if len(text) > _LONGEST_INTEGER or not -LARGEST_INTEGER - 1 <= int(text) <= LARGEST_INTEGER:
+                raise self.document.error(node, f"{what} is larger than Connect's largest integer")
+            return int(text)
+        return float(text) if _FLOAT.fullmatch(text) else text
 
     def _find_manage_state(self, entry: MappingNode) -> ConfigLeaf | None:
         if MANAGE_STATE not in entry.entries:

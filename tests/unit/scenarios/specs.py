@@ -6,6 +6,7 @@ from seamark.context.context import DatabaseSettings, PaceSettings
 from seamark.context.reference import Secret
 from seamark.errors import RejectedError
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
+from tests.unit.scenarios.connectors import FILE
 from tests.unit.scenarios.environment import PASSWORD, Environment
 from tests.unit.scenarios.registry import scenario
 
@@ -124,6 +125,15 @@ def apply_pace(env):
     """Apply a plan in a context with a pace, and undo it at the same pace."""
     for name in ("a", "b", "c"):
         define(env, name)
+    plan_and_apply(env)
+
+
+@scenario()
+def apply_offsets(env):
+    """Create a connector that starts at the offsets of its spec, and undo it."""
+    config = "\n".join(f"      {key}: {value!r}" for key, value in SOURCE_CONFIG.items())
+    offsets = f"    offsets: [{{partition: {FILE!r}, offset: {{position: 15}}}}]\n"
+    env.write("config/a.yaml", f"connectors:\n  - name: a\n    config:\n{config}\n{offsets}")
     plan_and_apply(env)
 
 

@@ -13,7 +13,7 @@ from seamark.errors import UnreachableError
 from seamark.specs.keys import build_schema
 from tests.unit.connectors.operating import W1, W2, OperatedConnect
 from tests.unit.fleet.living import FILE_KEYS, SINK, SOURCE, open_living_fleet
-from tests.unit.specs.test_docs import check
+from tests.unit.json_schema import fits_part
 
 
 def find_keys(schema, value, root=None):
@@ -23,7 +23,7 @@ def find_keys(schema, value, root=None):
         return find_keys(root["definitions"][schema["$ref"].rpartition("/")[2]], value, root)
     found = dict(schema.get("properties", {}))
     for part in schema.get("allOf", []):
-        if check(part["if"], value, root):
+        if fits_part(part["if"], value, root):
             found |= part["then"]["properties"]
     return found
 
@@ -69,15 +69,15 @@ def test_default_of_a_password_is_not_in_the_schema(schema):
 )
 def test_files_that_fit_without_plugins_fit_with_them(schema, text):
     value = YAML(typ="safe", pure=True).load(text)
-    assert check(build_schema(), value, build_schema())
-    assert check(schema, value, schema)
+    assert fits_part(build_schema(), value, build_schema())
+    assert fits_part(schema, value, schema)
 
 
 def test_mistakes_are_still_found(schema):
     value = YAML(typ="safe", pure=True).load(
         f"connectors: [{{name: a, config: {{connector.class: {SOURCE}, topic: [t]}}}}]"
     )
-    assert not check(schema, value, schema)
+    assert not fits_part(schema, value, schema)
 
 
 def test_every_class_is_read_once_and_a_silent_worker_refuses_all(tmp_path):
