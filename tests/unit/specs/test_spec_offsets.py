@@ -156,7 +156,7 @@ def test_workers_that_create_none_as_stopped_get_the_offsets_first(open_place, t
 
 def test_workers_whose_group_is_unknown_are_refused(open_place, tmp_path):  # noqa: F811
     place = open_place("3.5.2", group_id=None)
-    with pytest.raises(SeamarkError, match="connect.game.group_id is not set"):
+    with pytest.raises(SeamarkError, match=r"connect\.game\.group_id is not set"):
         place.fleet.plan(declare(tmp_path, source()))
 
 
