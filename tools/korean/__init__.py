@@ -7,6 +7,8 @@ PAGES = (
     "docs/start/index.md",
     "docs/start/your-own-cluster.md",
     "docs/start/first-change.md",
+    "docs/start/connectors-as-code.md",
+    "docs/start/rewind-and-undo.md",
     "docs/start/practice.md",
     "docs/start/demo.md",
     "docs/how-to/coming-from.md",

@@ -68,6 +68,17 @@ def test_the_pages_are_korean(catalogs):
     assert len(re.findall(r"(?:니다|십시오)\.", text)) > 300
 
 
+def test_every_start_page_and_every_runbook_has_a_catalog():
+    pages = {
+        str(path.relative_to(REPOSITORY))
+        for kind in ("start", "runbooks")
+        for path in REPOSITORY.glob(f"docs/{kind}/*.md")
+    }
+    assert sorted(pages - set(PAGES)) == [], (
+        "add them to tools/korean/__init__.py, then run python -m tools.korean update"
+    )
+
+
 def test_the_advice_names_the_command():
     assert "python -m tools.korean update" in ADVICE
 
