@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 import click
 
 from seamark.cli.answer import Answer, build_answer
-from seamark.cli.confirm import confirm_by_name, consent_options, report_unchanged
+from seamark.cli.confirm import (
+    confirm_by_name,
+    confirm_plan,
+    consent_options,
+    report_unchanged,
+    run_change,
+    show_plan,
+)
 from seamark.cli.copy_options import spark_options
 from seamark.cli.options import Duration, fail_on_option, global_options, is_failing, option, pass_session
 from seamark.cli.session import Session
@@ -123,6 +130,86 @@ def vacuum_landing(
 
 
 _SHOWN_FILES = 10
+
+
+@command(
+    "rebuild",
+    examples=[
+        "seamark pipelines rebuild payments -f config --dry-run",
+        "seamark pipelines rebuild payments -f config",
+        "seamark pipelines rebuild payments -f config --discard",
+    ],
+)
+@click.argument("name")
+@file_options(required=False)
+@spark_options
+@option("--allow-row-loss", is_flag=True, help="Rebuild even if the topic no longer has the records of all rows.")
+@option("--discard", is_flag=True, help="Discard an unfinished rebuild instead.")
+@option("--dry-run", is_flag=True, help="Show which records would be read without reading them.")
+@consent_options
+@global_options
+@pass_session
+def rebuild_landing(
+    session: Session,
+    *,
+    name: str,
+    file: tuple[Path, ...],
+    allow_python: bool,
+    spark: SparkOptions,
+    allow_row_loss: bool,
+    discard: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Write a Delta table again from its topic.
+
+    For changed types, expressions, or a table that was damaged. Spark reads the topic from its first record into new
+    files, which no query sees. Then one commit replaces all files of the table, with the offsets of the pipeline. The
+    pipeline may run at the same time. `seamark journal undo` restores the previous files and offsets, until vacuum
+    deletes those files.
+
+    An interrupted rebuild continues where it was.
+    """
+    from seamark.pipelines.progress import LandMetrics  # noqa: PLC0415
+    from seamark.pipelines.rebuild import build_rebuild_view, describe_rebuild  # noqa: PLC0415
+    from seamark.pipelines.views import LandLines  # noqa: PLC0415
+
+    with session.fleet() as fleet:
+        (declared,) = fleet.pipelines.declared(file, names=[name], allow_python=allow_python)
+        if discard:
+            is_found = fleet.pipelines.discard_rebuild(declared)
+            session.reporter.note("rebuild discarded" if is_found else f"{name} has no unfinished rebuild")
+            return
+        plan = fleet.pipelines.plan_rebuild(declared)
+        for line in describe_rebuild(plan):
+            session.reporter.note(line)
+        if dry_run:
+            session.show(Answer(build_rebuild_view(plan)))
+            report_unchanged(session)
+            return
+        plan.check_losses(allow_row_loss=allow_row_loss)
+
+        def swap(catch_up: Callable[[], None]) -> None:
+            planned = fleet.pipelines.plan_swap(declared)
+            show_plan(session, planned, is_preview=False)
+            word = confirm_plan(session, fleet, planned, yes=yes)
+            catch_up()
+            run_change(
+                session,
+                lambda progress: fleet.apply(fleet.pipelines.plan_swap(declared), progress, confirm=word),
+            )
+
+        lines = LandLines(session.reporter.note, LandMetrics(name, file=None))
+        with _taking_end() as stop:
+            fleet.pipelines.rebuild(
+                plan,
+                swap,
+                allow_row_loss=allow_row_loss,
+                spark=spark,
+                on_batch=lines.landed,
+                on_wait=lines.waiting,
+                stop=stop,
+            )
 
 
 _FORMS = [form.value for form in SubmitForm]
@@ -386,7 +473,7 @@ def _read_statuses(
     return replace(answer, exit_code=int(is_failing((one.severity for one in found), fail_on)))
 
 
-for found in (submit_landing, compact_landing, vacuum_landing):
+for found in (submit_landing, compact_landing, vacuum_landing, rebuild_landing):
     pipelines.add_command(found)
 
 

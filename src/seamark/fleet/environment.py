@@ -31,6 +31,7 @@ from seamark.offsets.port import LEFT_OFFSETS, OFFSETS, PLANNING, SNAPSHOTS, Pla
 from seamark.offsets.service import find_config_reader
 from seamark.offsets.stores.ledger import route_ledgers
 from seamark.pipelines.actions import REGISTERED
+from seamark.pipelines.rebuild import REBUILDABLE
 from seamark.pipelines.source_columns import SOURCE_COLUMNS, SourceReader
 from seamark.topics.actions import TOPIC_GUARD
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from seamark.offsets.port import OffsetPort
     from seamark.offsets.read.connector import OrphanedOffsets
     from seamark.offsets.stores.stores import OffsetStores, OpenScan
+    from seamark.tables.registry import RebuildableTable
 
 # The same timeout as for other requests to the brokers. A step may send two requests one after the other, and both must
 # be answered within `ChangeTiming.send_seconds`.
@@ -65,6 +67,7 @@ _METHODS: Mapping[Port[Any], str] = {
     OFFSET_FILE: "offset_file",
     RECORDS: "records",
     COPIES: "copies",
+    REBUILDABLE: "rebuildable",
     REGISTERED: "registered",
     IDENTITY: "read_identity",
 }
@@ -209,6 +212,12 @@ class LiveEnvironment:
     def registered(self) -> Mapping[str, Any]:
         """Return the pipelines that are registered in the journal, by name."""
         return self._read_registered() if self._read_registered is not None else {}
+
+    def rebuildable(self, name: str, place: str, store: str, table: str) -> RebuildableTable:
+        """Open the table of a pipeline for its rebuild."""
+        from seamark.pipelines.declared import open_rebuildable  # noqa: PLC0415
+
+        return open_rebuildable(self._context, name, place=place, store=store, table=table)
 
     def read_identity(self, clusters: Collection[str]) -> Identity:
         """Return which Kafka cluster and which Connect clusters these are, as they report it now."""

@@ -228,13 +228,10 @@ class Fleet:
         from seamark.pipelines.service import Pipelines  # noqa: PLC0415
         from seamark.specs.load import read_section  # noqa: PLC0415
 
-        return Pipelines(
-            self.context,
-            kafka=self._world.kafka,
-            read_registered=self._read_registered,
-            now=self._world.clock.now,
-            load=partial(read_section, "pipelines", self.context),
-        )
+        world, planner = self._world, lambda: self._planner
+        load = partial(read_section, "pipelines", self.context)
+        read, now = self._read_registered, world.clock.now
+        return Pipelines(self.context, kafka=world.kafka, load=load, read_registered=read, now=now, planner=planner)
 
     @permits(Permission.READ)
     def lag(self, owners: Sequence[str] = (), *, seconds: bool = True) -> Reading[GroupLag]:

@@ -26,6 +26,7 @@ import seamark.offsets.write.guards
 import seamark.offsets.write.records
 import seamark.offsets.write.steps
 import seamark.pipelines.actions
+import seamark.pipelines.rebuild
 import seamark.topics.actions
 from seamark.changes.step import STEPS
 

@@ -8,12 +8,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seamark.core.files import FileLocation
+from seamark.core.refs import build_pipeline_owner
 from seamark.errors import NotFoundError, SpecError, UsageError
 from seamark.kafka.model import OffsetSpec
 from seamark.tables.definition import DEFAULT_MAX, DEFAULT_MAX_DELETE, DeadLetters, Format, LandColumn, Landing, Mode
 from seamark.tables.expressions import parse_expression
 from seamark.tables.model import DEFAULT_TOMBSTONE_SECONDS, KAFKA_OFFSET, KAFKA_TIMESTAMP
-from seamark.tables.registry import PipelineTable, Technology, find_technology, open_registry
+from seamark.tables.registry import PipelineTable, RebuildableTable, Technology, find_technology, open_registry
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -268,6 +269,17 @@ def _find_settings(context: Context, technology: Technology, name: str) -> Any:
             hint=f"add it to the context: {technology.build_example(name)}",
         )
     return settings
+
+
+def open_rebuildable(context: Context, name: str, *, place: str, store: str, table: str) -> RebuildableTable:
+    """Return the table of a pipeline for its rebuild, from what a step names.
+
+    Raises:
+        UsageError: The context has no such store, or its tables can't be rebuilt.
+    """
+    technology = open_registry().find_place(place)
+    owner = build_pipeline_owner(name)
+    return technology.open_rebuildable(_find_settings(context, technology, store), table, owner=owner)
 
 
 def check_landings(context: Context, landings: Iterable[DesiredLanding]) -> tuple[str, ...]:

@@ -11,14 +11,29 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from seamark.changes.permissions import build_access, check_permission
 from seamark.core.readings import Finding, Severity, fan_out
-from seamark.errors import FormatVersionError, NotFoundError, SeamarkError
+from seamark.errors import (
+    FormatVersionError,
+    InterruptedRunError,
+    NotFoundError,
+    RefusedError,
+    SeamarkError,
+    UsageError,
+)
 from seamark.pipelines.actions import read_body
 from seamark.pipelines.binding import check_bindable
 from seamark.pipelines.declared import PipelineSpec, choose_declared
+from seamark.pipelines.rebuild import (
+    HOLD_SECONDS,
+    RebuildPlan,
+    SwapTable,
+    build_digest,
+    build_partitions,
+    find_open,
+)
 from seamark.pipelines.source_columns import ReadSource, SourceReader, resolve_columns
 from seamark.pipelines.status import (
     CHECK,
@@ -38,6 +53,8 @@ from seamark.tables.registry import list_stores
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from seamark.changes.plan import PlannedChange
+    from seamark.changes.planner import Planner
     from seamark.context import Context
     from seamark.kafka.api import BrokersPort
     from seamark.kafka.model import TopicStatus
@@ -46,6 +63,9 @@ if TYPE_CHECKING:
     from seamark.pipelines.progress import BatchLanded, LandProgress, MemberStatus, PipelineLag
     from seamark.pipelines.spark_job import LandTarget, OnBatch, OnProgress
     from seamark.tables.model import LedgerEntry
+    from seamark.tables.registry import RebuildableTable
+
+Swapped = TypeVar("Swapped")
 
 
 def list_table_files(declared: PipelineSpec) -> Sequence[FilePart]:
@@ -83,7 +103,9 @@ class Pipelines:
         read_registered: Callable[[], Mapping[str, Any]] = dict,
         read_source: ReadSource | None = None,
         now: Callable[[], float] = time.time,
+        planner: Callable[[], Planner] | None = None,
     ) -> None:
+        self._planner = planner
         self._context = context
         self._kafka = kafka
         self._read_registered = read_registered
@@ -299,6 +321,159 @@ class Pipelines:
         """
         with self._open_target(declared, spark, doing="vacuum") as (session, target):
             return target.vacuum(session, keep_seconds=keep_seconds)
+
+    def plan_rebuild(self, declared: PipelineSpec) -> RebuildPlan:
+        """Plan which records a rebuild of a pipeline's table reads, and what the table may lose. Changes nothing.
+
+        Raises:
+            UsageError: The technology of the table can't rebuild it.
+            NotFoundError: There is no table, or no topic.
+        """
+        landing, table = declared.landing, self._open_rebuildable(declared)
+        topic, current, found = self._read_topic(declared), table.read_current(), table.find_rebuild()
+        check_bindable(landing, len(topic.partitions))
+        existing = found if found is not None and not found.is_swapped else None
+        digest = build_digest(landing)
+        if existing is not None and existing.digest != digest:
+            raise RefusedError(
+                f"an unfinished rebuild of {landing.table} was begun with another definition of {landing.name}",
+                cause="rows of both can't be in one table",
+                hint=f"discard it: seamark pipelines rebuild {landing.name} --discard",
+            )
+        rebuilt = {} if existing is None else existing.contents.entries
+        recreated = [entry for entry in rebuilt.values() if entry.topic_id != topic.topic_id]
+        if recreated:
+            raise RefusedError(
+                f"topic {topic.name} was recreated after the rebuild of {landing.table} began",
+                hint=f"discard it: seamark pipelines rebuild {landing.name} --discard",
+            )
+        bounds = self._kafka().read_bounds(topic.spots).require_complete(what=f"the topic {topic.name}")
+        policy = topic.configs.get("cleanup.policy")
+        return RebuildPlan(
+            declared,
+            current,
+            build_partitions(
+                {number: (held.earliest, held.latest) for (_, number), held in bounds.items()},
+                *(
+                    {number: one.next_offset for (id_, number), one in ledger.items() if id_ == topic.topic_id}
+                    for ledger in (current.entries, rebuilt)
+                ),
+            ),
+            existing=existing,
+            stale=sum(entry.topic_id != topic.topic_id for entry in current.entries.values()),
+            is_compacted=policy is not None and "compact" in (policy.value or ""),
+        )
+
+    def rebuild(
+        self,
+        plan: RebuildPlan,
+        swap: Callable[[Callable[[], None]], Swapped],
+        *,
+        allow_row_loss: bool = False,
+        spark: SparkOptions | None = None,
+        on_batch: OnBatch | None = None,
+        on_wait: OnWait | None = None,
+        stop: threading.Event | None = None,
+    ) -> Swapped:
+        """Write the rows of a pipeline again, beside the files of its table, then have `swap` replace them.
+
+        Args:
+            plan: What `plan_rebuild` returned.
+            swap: Called when the new files have all records. It is passed a function that has a running
+                pipeline wait and adds the records that came since, so that `plan_swap` can be applied right after it.
+            allow_row_loss: Whether rows may be lost whose records the topic no longer has.
+            spark: Where Spark runs.
+            on_batch: Called after each batch.
+            on_wait: Called before each pause in an outage.
+            stop: Asks the run to end; the rebuild can be continued later.
+
+        Returns:
+            What `swap` returned.
+
+        Raises:
+            PermissionDeniedError: No role allows it, or the context is read-only.
+            RefusedError: Rows may be lost.
+            InterruptedRunError: `stop` was set. The table is unchanged.
+        """
+        declared, landing = plan.declared, plan.declared.landing
+        check_permission(build_access(self._context), Permission.OPERATE, doing=f"rebuild the table of {landing.name}")
+        plan.check_losses(allow_row_loss=allow_row_loss)
+        require_spark()
+        table = self._open_rebuildable(declared)
+        if plan.existing is None:
+            # What is left of one that was swapped in before.
+            table.discard_rebuild()
+            table.begin_rebuild(landing, digest=build_digest(landing))
+        work = Work("rebuild", landing.name, f"seamark pipelines rebuild {landing.name}")
+        with open_spark(spark or SparkOptions(), work) as session:
+            from seamark.pipelines.spark_job import DEFAULT_RECORDS, LandEnds, run_rebuild  # noqa: PLC0415
+            from seamark.spark.settings import build_client, build_source  # noqa: PLC0415
+
+            ends = LandEnds(
+                build_source(self._context),
+                target=declared.technology.open_access(declared.settings),
+                source_client=build_client(self._context),
+            )
+            fill = partial(
+                run_rebuild,
+                session,
+                landing,
+                ends,
+                records=declared.records or DEFAULT_RECORDS,
+                on_batch=on_batch,
+                on_wait=on_wait,
+                stop=stop,
+            )
+
+            def read() -> None:
+                fill()
+                if stop is not None and stop.is_set():
+                    raise InterruptedRunError(
+                        f"the rebuild of {landing.table} was interrupted; the table is unchanged",
+                        hint=f"continue it: seamark pipelines rebuild {landing.name}",
+                    )
+
+            def catch_up() -> None:
+                # Most of it before the pipeline has to wait.
+                read()
+                table.hold(seconds=HOLD_SECONDS)
+                read()
+
+            read()
+
+            return swap(catch_up)
+
+    def plan_swap(self, declared: PipelineSpec) -> PlannedChange:
+        """Plan to replace the files of a pipeline's table by those of its rebuild.
+
+        Raises:
+            NotFoundError: There is no rebuild.
+        """
+        if self._planner is None:
+            raise UsageError("this environment can't change tables")
+        name = declared.landing.name
+        found = find_open(self._open_rebuildable(declared))
+        place = declared.technology.place
+        swap = SwapTable(name, place, declared.where, declared.landing.table, rebuild=found.id)
+        return self._planner().plan(f"rebuild the table of pipeline {name}", [swap])
+
+    def discard_rebuild(self, declared: PipelineSpec) -> bool:
+        """Discard an unfinished rebuild. Its files are deleted by vacuum. Returns whether there was one.
+
+        Raises:
+            PermissionDeniedError: No role allows it, or the context is read-only.
+        """
+        name = declared.landing.name
+        check_permission(build_access(self._context), Permission.OPERATE, doing=f"discard the rebuild of {name}")
+        table = self._open_rebuildable(declared)
+        if table.find_rebuild() is None:
+            return False
+        table.discard_rebuild()
+        return True
+
+    def _open_rebuildable(self, declared: PipelineSpec) -> RebuildableTable:
+        landing = declared.landing
+        return declared.technology.open_rebuildable(declared.settings, landing.table, owner=landing.owner)
 
     @contextmanager
     def _open_target(

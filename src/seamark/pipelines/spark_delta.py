@@ -24,7 +24,7 @@ from seamark.tables.definition import Landing
 from seamark.tables.delta.buckets import HASH
 from seamark.tables.delta.files import DataFile, TableWriter, build_file_schema, build_table_schema, require_fit
 from seamark.tables.delta.location import TableLocation
-from seamark.tables.delta.maintenance import RunTasks, compact_files, enter_landing, vacuum_files
+from seamark.tables.delta.maintenance import RunTasks, compact_files, enter_landing, open_rebuild, vacuum_files
 from seamark.tables.delta.table import LakeTable, Position
 from seamark.tables.delta.technology import DATE_COLUMN, DEAD_LETTER, find_lake_type
 from seamark.tables.expressions import parse_expression
@@ -231,12 +231,14 @@ def run_in_tasks(spark: SparkSession) -> RunTasks:
 
 
 class LakeTarget:
-    """The table of one pipeline in a lake, for the driver."""
+    """The table of one pipeline in a lake, for the driver; with `is_rebuild`, the rebuild of that table."""
 
-    def __init__(self, landing: Landing, lake: TableLocation) -> None:
+    def __init__(self, landing: Landing, lake: TableLocation, *, is_rebuild: bool = False) -> None:
         self._landing = landing
         self._lake = lake
-        self._table = LakeTable(lake.below(landing.table), owner=landing.owner)
+        self._is_rebuild = is_rebuild
+        table = LakeTable(lake.below(landing.table), owner=landing.owner)
+        self._table = open_rebuild(table) if is_rebuild else table
         self._letters = WrittenLetters(landing)
         self._kept_letters = 0
         self._seen: Position | None = None
@@ -246,6 +248,9 @@ class LakeTarget:
     def prepare(self, spark: SparkSession) -> None:
         """Check that the table fits, and register the pipeline in the lake."""
         require_fit(self._table, self._landing)
+        if self._is_rebuild:
+            # The offsets of the pipeline are in its table until the rebuild is swapped in.
+            return
         enter_landing(self._lake, self._landing.owner, table=self._landing.table)
 
     def read(self) -> dict[tuple[str, int], LedgerEntry]:

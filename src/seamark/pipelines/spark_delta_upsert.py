@@ -31,7 +31,7 @@ from seamark.tables.delta.commits import RecordTimes
 from seamark.tables.delta.files import DataFile, TableWriter, build_file_schema
 from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.merge import FORGOTTEN, BucketMerger, MergeResult, MergeRules
-from seamark.tables.delta.table import Rewrite, StoredFile
+from seamark.tables.delta.stored_files import Rewrite, StoredFile
 from seamark.tables.delta.technology import DEAD_LETTER
 from seamark.tables.model import DELETED, KAFKA_OFFSET, OFFSET, RECORD_MILLIS, LedgerAdvance
 
@@ -218,8 +218,8 @@ def build_merge_receipt(merged: MergeResult) -> dict[str, Any]:
 class UpsertLakeTarget(LakeTarget):
     """The table of one pipeline with a key, for the driver."""
 
-    def __init__(self, landing: Landing, lake: TableLocation) -> None:
-        super().__init__(landing, lake)
+    def __init__(self, landing: Landing, lake: TableLocation, *, is_rebuild: bool = False) -> None:
+        super().__init__(landing, lake, is_rebuild=is_rebuild)
         self._binding: Binding | None = None
         self._index: BucketIndex | None = None
         self._others: frozenset[str] = frozenset()
@@ -387,6 +387,7 @@ def _divide_rows(rows: DataFrame, bits: int) -> DataFrame:
     return rows.repartitionById(1 << bits, sf.col(HASH).bitwiseAND(sf.lit((1 << bits) - 1)))
 
 
-def open_lake_target(landing: Landing, lake: TableLocation) -> LakeTarget:
-    """Return the table of one pipeline in a lake, for the driver."""
-    return UpsertLakeTarget(landing, lake) if landing.mode.has_key else LakeTarget(landing, lake)
+def open_lake_target(landing: Landing, lake: TableLocation, *, is_rebuild: bool = False) -> LakeTarget:
+    """Return the table of one pipeline in a lake, for the driver; with `is_rebuild`, the rebuild of that table."""
+    kind = UpsertLakeTarget if landing.mode.has_key else LakeTarget
+    return kind(landing, lake, is_rebuild=is_rebuild)

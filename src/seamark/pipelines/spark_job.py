@@ -145,6 +145,7 @@ class PipelineRun:
         records: int = DEFAULT_RECORDS,
         start: OffsetSpec = OffsetSpec.EARLIEST,
         on_progress: OnProgress | None = None,
+        is_rebuild: bool = False,
     ) -> None:
         self._spark = spark
         self._landing = landing
@@ -155,7 +156,8 @@ class PipelineRun:
         self._client = ends.build_client()
         self._topic = topic
         # Resolved by name, because a run in a database needs no Delta, and one in a lake no driver of PostgreSQL.
-        self._target: LandTarget = resolve_name(find_technology(landing.store).driver)(landing, ends.target)
+        more = {"is_rebuild": True} if is_rebuild else {}
+        self._target: LandTarget = resolve_name(find_technology(landing.store).driver)(landing, ends.target, **more)
         self._is_prepared = False
         self._recipe: FrameRecipe | None = None
         self.entries: dict[int, LedgerEntry] = {}
@@ -189,8 +191,9 @@ class PipelineRun:
 
     def begin(self) -> None:
         """Claim all partitions of the topic, at the offsets of the ledger."""
+        # Also after the offsets were moved: a rebuild moves them and may have changed the columns of the table.
+        self._target.prepare(self._spark)
         if not self._is_prepared:
-            self._target.prepare(self._spark)
             # A session of its own: what is set for this pipeline must not be set for others.
             self._spark = branch(self._spark, _EXPRESSION_CONFS if self._landing.has_expressions else {})
             self._is_prepared = True
@@ -415,14 +418,47 @@ def run_landing(
             return tuple(run.entries.values())
 
 
+def run_rebuild(
+    spark: SparkSession,
+    landing: Landing,
+    ends: LandEnds,
+    *,
+    records: int = DEFAULT_RECORDS,
+    on_batch: OnBatch | None = None,
+    on_wait: OnWait | None = None,
+    stop: threading.Event | None = None,
+) -> None:
+    """Process the available records of a pipeline into the rebuild of its table, from the first one or on.
+
+    An outage is waited out as in `run_landing`. The group of the pipeline shows its own lag and state, and nothing of
+    the rebuild.
+
+    Raises:
+        RefusedError: Records were deleted before they were processed, or the topic was recreated.
+    """
+    stop = stop or threading.Event()
+    with Brokers(ends.build_client()) as brokers:
+        topic = LandTopic(landing, brokers, is_mirrored=False)
+        run = PipelineRun(spark, landing, ends, topic=topic, records=records, is_rebuild=True)
+        outage = Outage(patience_seconds=PATIENCE_SECONDS, clock=time.monotonic)
+        attempts = _Attempts(run, outage, None, on_wait=on_wait, stop=stop)
+
+        def count(landed: BatchLanded) -> None:
+            outage.end()
+            if on_batch is not None:
+                on_batch(landed)
+
+        attempts.run(_Batches(run, brokers, on_batch=count, stop=stop).run_available)
+
+
 class _Attempts:
-    """Runs one pipeline, again after an outage, and publishes its state."""
+    """Runs one pipeline, again after an outage, and publishes its state, if there is a publisher."""
 
     def __init__(
         self,
         run: PipelineRun,
         outage: Outage,
-        publisher: StatusPublisher,
+        publisher: StatusPublisher | None,
         *,
         on_wait: OnWait | None,
         stop: threading.Event,
@@ -456,7 +492,8 @@ class _Attempts:
         return not self._stop.wait(wait.seconds)
 
     def _note(self, state: MemberState, reason: str = "", retry_seconds: float = 0.0) -> None:
-        self._publisher.note(MemberStatus(self._run.name, state, reason, retry_seconds))
+        if self._publisher is not None:
+            self._publisher.note(MemberStatus(self._run.name, state, reason, retry_seconds))
 
 
 class _Batches:

@@ -41,8 +41,17 @@ def read_ends(brokers: Brokers, spots: Iterable[TopicPartition]) -> Ends:
 class LandTopic:
     """The topic of one pipeline."""
 
-    def __init__(self, landing: Landing, brokers: Brokers, *, start: OffsetSpec = OffsetSpec.EARLIEST) -> None:
+    def __init__(
+        self,
+        landing: Landing,
+        brokers: Brokers,
+        *,
+        start: OffsetSpec = OffsetSpec.EARLIEST,
+        is_mirrored: bool = True,
+    ) -> None:
+        """Read nothing yet. Unless `is_mirrored`, the group of the pipeline is left as it is."""
         self._landing = landing
+        self._is_mirrored = is_mirrored
         self._brokers = brokers
         # What the group was told last. Its lock also keeps an older offset from being committed after a newer one.
         self._told: dict[int, int] = {}
@@ -145,6 +154,8 @@ class LandTopic:
 
     def mirror(self, entries: Iterable[LedgerEntry]) -> None:
         """Commit the ledger's offsets to the group of the pipeline, which shows lag. A failure is logged only."""
+        if not self._is_mirrored:
+            return
         with self._lock:
             moved = {
                 one.partition: one.next_offset for one in entries if self._told.get(one.partition) != one.next_offset

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from seamark.errors import UsageError
+from seamark.core.refs import parse_owner
+from seamark.errors import StaleFilesError, UsageError
 
 OFFSET, DELETED = "seamark_offset", "seamark_deleted"
 """The columns that go with a row on its way: where it comes from, and whether it is gone."""
@@ -132,6 +133,68 @@ class TableLayout:
 
     columns: Mapping[str, str]
     parted_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """What a table that can be rebuilt has, at one version.
+
+    Attributes:
+        version: The version.
+        generation: Which rebuild its files come from; 0 before the first one.
+        files: How many files it has.
+        rows: How many rows; None if that isn't known without reading them.
+        entries: The offsets, by topic ID and partition.
+        columns: The type of each column.
+    """
+
+    version: int
+    generation: int
+    files: int
+    rows: int | None
+    entries: Mapping[tuple[str, int], LedgerEntry]
+    columns: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRebuild:
+    """New files of a table, which aren't part of it yet.
+
+    Attributes:
+        id: Tells this rebuild from others.
+        digest: The hash of the definition that its rows were built by.
+        contents: What the table will have. Its generation is that of the rebuild.
+        is_swapped: Whether the table has, or had, these files.
+    """
+
+    id: str
+    digest: str
+    contents: TableVersion
+    is_swapped: bool = False
+
+
+def check_ahead(
+    owner: str, current: Mapping[tuple[str, int], LedgerEntry], rebuilt: Mapping[tuple[str, int], LedgerEntry]
+) -> None:
+    """Check that a rebuild has processed all records that its table has.
+
+    Raises:
+        StaleFilesError: It hasn't.
+    """
+    # Entries of a deleted topic of the same name count no longer: the plan of the rebuild has shown them.
+    topics = {topic_id for topic_id, _ in rebuilt}
+    done = {key: rebuilt[key].next_offset if key in rebuilt else 0 for key in current if key[0] in topics or not topics}
+    behind = {
+        str(current[key]): current[key].next_offset - offset
+        for key, offset in done.items()
+        if current[key].next_offset > offset
+    }
+    if behind:
+        raise StaleFilesError(
+            f"{owner} has processed {sum(behind.values()):,} records that its rebuild has not; no changes were made",
+            cause=f"for example partition {next(iter(behind))}",
+            hint=f"continue the rebuild: seamark pipelines rebuild {parse_owner(owner).name}",
+        )
 
 
 @dataclass(frozen=True, slots=True)

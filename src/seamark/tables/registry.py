@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from seamark.core.readings import Reading
 from seamark.core.refs import build_pipeline_owner, is_pipeline
 from seamark.errors import SeamarkError, UsageError
-from seamark.tables.model import FilePart, LedgerEntry, TableStatus
+from seamark.tables.model import FilePart, LedgerEntry, TableRebuild, TableStatus, TableVersion
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -97,6 +97,53 @@ class PipelineTable(Protocol):
         """
 
 
+class RebuildableTable(Protocol):
+    """A table whose files can be written again beside the current ones, and swapped in by one commit."""
+
+    def read_current(self) -> TableVersion:
+        """Return what the table has now.
+
+        Raises:
+            NotFoundError: There is no table.
+        """
+
+    def find_rebuild(self) -> TableRebuild | None:
+        """Return the rebuild that was begun and not swapped in yet; None if there is none."""
+
+    def begin_rebuild(self, definition: Landing, *, digest: str) -> None:
+        """Begin a rebuild for a definition, without files and offsets.
+
+        Raises:
+            RefusedError: The definition divides the table by other columns, which one commit can't change.
+        """
+
+    def discard_rebuild(self) -> None:
+        """Forget the rebuild. Vacuum deletes its files."""
+
+    def hold(self, *, seconds: float) -> None:
+        """Fence a run of the pipeline, and let none begin for some time, or until the files are replaced."""
+
+    def swap_in(self, rebuild: str, *, generation: int) -> None:
+        """Put the files, columns and offsets of a rebuild in the place of the table's, in one commit.
+
+        Raises:
+            NotFoundError: There is no such rebuild.
+            StaleFilesError: The table has processed records that the rebuild hasn't. Nothing was changed.
+            RefusedError: Files of the rebuild are gone. Nothing was changed.
+        """
+
+    def find_version(self, generation: int, *, since: int) -> TableVersion:
+        """Return the last version of a generation, looking from the version `since` on.
+
+        Raises:
+            NotFoundError: The log no longer has it.
+            RefusedError: Files of it were deleted.
+        """
+
+    def restore(self, version: int, *, generation: int) -> None:
+        """Put the files, columns and offsets of an earlier version in the place of the table's, in one commit."""
+
+
 class LedgerTechnology(Protocol):
     """A technology that has ledgers, with or without tables.
 
@@ -155,6 +202,17 @@ class Technology(LedgerTechnology, Protocol):
 
     def open_access(self, settings: Any) -> Any:
         """Return what a run needs to reach the store, with secrets. Must be looked up only when a run begins."""
+
+    def open_rebuildable(self, settings: Any, table: str, *, owner: str) -> RebuildableTable:
+        """Return a table of a pipeline for its rebuild.
+
+        Raises:
+            UsageError: The technology has no versions of a table.
+        """
+        raise UsageError(
+            f"a table of a {self.place} can't be rebuilt: {table}",
+            hint="define a pipeline of another name with a new table, and drop the previous one",
+        )
 
     def read_columns(self, settings: Any, table: str) -> Mapping[str, str]:
         """Read the types of a table that a source connector reads, by column.

@@ -68,6 +68,7 @@ from seamark.offsets.write.guards import CheckProgress, CheckStopped, VerifyOffs
 from seamark.offsets.write.records import CheckUnused, WriteRecords
 from seamark.offsets.write.steps import CheckNoOtherOffsets, CheckPreview, CopyOffsets, VerifyCopied, WriteOffsets
 from seamark.pipelines.actions import RegisterPipeline
+from seamark.pipelines.rebuild import RestoreTable, SwapTable
 from seamark.topics.actions import AlterTopicConfig, CreateTopic, DeleteNewTopic, DeleteTopic, GrowTopic
 from tests.simulation.world import CLUSTER, TIMING
 from tests.unit.changes.simulated import CONFIG, NEW, SUBJECT, Stage, new_stage
@@ -143,6 +144,8 @@ EXAMPLES += (
     RegisterCopyBack("c1", "orders", "orders-6"),
     ResumeOnRecreatedTopic(CLUSTER, "orders", "PAUSED", "c1", "orders", "id-1", ("billing",)),
     RegisterPipeline("orders", {"topic": "orders", "columns": [{"name": "id"}]}),
+    SwapTable("orders", "lake", "raw", "events", rebuild="r77"),
+    RestoreTable("orders", "lake", "raw", "events", generation=77, since=4),
 )
 KINDS = [step.kind for step in EXAMPLES]
 

@@ -72,6 +72,7 @@ def test_commands_are_the_ones_of_the_design():
         "pipelines plan",
         "pipelines run",
         "pipelines compact",
+        "pipelines rebuild",
         "pipelines vacuum",
         "pipelines status",
         "pipelines list",

@@ -12,7 +12,18 @@ from tests.unit.scenarios.environment import Environment
 RECORDED = Path(__file__).parent / "recorded"
 
 # The modules that define scenarios.
-AREAS = ("connectors", "specs", "brokers", "offsets", "stored_offsets", "copies", "imports", "failures", "recovery")
+AREAS = (
+    "connectors",
+    "specs",
+    "brokers",
+    "offsets",
+    "stored_offsets",
+    "copies",
+    "imports",
+    "failures",
+    "recovery",
+    "rebuild",
+)
 
 
 @dataclass(frozen=True, slots=True)

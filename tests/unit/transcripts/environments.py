@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from types import SimpleNamespace
@@ -17,7 +17,8 @@ from seamark.core.secrets import PLUGIN_KEYS
 from seamark.demo.chapter import Need
 from seamark.errors import UnreachableError
 from seamark.pipelines.progress import BatchLanded, MemberState, MemberStatus
-from seamark.tables.model import LedgerEntry, TableStatus
+from seamark.tables.model import LedgerEntry, TableStatus, TableVersion
+from tests.fakes.tables.rebuildable import FakeRebuildable
 from tests.unit.cli.stubs import NOON, Outcome
 from tests.unit.connectors.operating import W1, W2, OperatedConnect
 from tests.unit.fleet.builders import StubKafka, topic
@@ -161,7 +162,9 @@ class LandEnvironment(PipelineEnvironment):
             "seamark.tables.delta.technology.open_lake_table", lambda settings, definition: definition.table
         )
         # Both modules import what the unit tier has not: pyspark, and pyarrow.
-        job = SimpleNamespace(DEFAULT_RECORDS=600_000, LandEnds=lambda *_, **__: None, run_landing=self.land)
+        job = SimpleNamespace(
+            DEFAULT_RECORDS=600_000, LandEnds=lambda *_, **__: None, run_landing=self.land, run_rebuild=self.fill
+        )
         self.patch.setitem(sys.modules, "seamark.pipelines.spark_job", job)
         application = SimpleNamespace(run_application=self.land_all)
         self.patch.setitem(sys.modules, "seamark.pipelines.spark_application", application)
@@ -172,6 +175,10 @@ class LandEnvironment(PipelineEnvironment):
         driver = SimpleNamespace(open_lake_target=lambda *_: target)
         self.patch.setitem(sys.modules, "seamark.pipelines.spark_delta_upsert", driver)
         self.patch.setattr("seamark.tables.delta.technology.open_lake", lambda settings: None)
+        self.events = FakeRebuildable([self.build_version(8, {"id": "string"}, files=12)], owner="pipeline/events")
+        self.patch.setattr(
+            "seamark.tables.delta.technology.DeltaTechnology.open_rebuildable", lambda *_, **__: self.events
+        )
 
     def open_fleet(self, name=None):
         fleet = super().open_fleet(name)
@@ -179,6 +186,17 @@ class LandEnvironment(PipelineEnvironment):
         # The first record of a fake topic is of the time 0.
         fleet.pipelines._now = lambda: RECORDS_AGE_SECONDS
         return fleet
+
+    def build_version(self, offset, columns, **more):
+        (topic,) = self.brokers.read_topics(["orders"]).items
+        entries = [LedgerEntry("orders", topic.topic_id, number, next_offset=offset) for number in range(2)]
+        return TableVersion(0, 0, rows=2 * offset, entries={one.key: one for one in entries}, columns=columns, **more)
+
+    def fill(self, *_, on_batch, **__):
+        """The rebuild of the lake's table gets all records."""
+        contents = self.build_version(10, {"id": "bigint"}, files=1)
+        self.events.rebuild = replace(self.events.rebuild, contents=replace(contents, generation=77))
+        on_batch(BatchLanded(0, rows=20, deleted=0, dead=0))
 
     def list_files(self, table):
         return [FakeFiles("2026-01-01", 12, 48_000), FakeFiles("2026-01-02", 1, 4_000)]

@@ -57,6 +57,7 @@ OWN_NAMES = {
     "pipelines compact": {"payments": "events", "config": "lake"},
     "pipelines list": {"pay*": "or*"},
     "pipelines vacuum": {"payments": "events", "config": "lake"},
+    "pipelines rebuild": {"payments": "events", "config": "lake"},
     "pipelines run": {"pay*": "or*"},
     "pipelines submit": {"build": "pack"},
     "topics create": {"orders": "new"},

@@ -48,7 +48,7 @@ def find_renewal_ms(configuration: Mapping[str, str | None]) -> int:
 FORMAT = StoredFormat("Delta commit", 1)
 
 _OWNER, _RUN, _OFFSETS, _TOPIC, _NEXT = "owner", "run", "offsets", "topic", "next"
-_TIMES, _SINCE, _NEWEST = "record_times", "since", "newest"
+_TIMES, _SINCE, _NEWEST, _HELD = "record_times", "since", "newest", "held_until"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,8 @@ class CommitOffsets:
     run: str
     entries: tuple[LedgerEntry, ...] = ()
     times: RecordTimes | None = None
+    # In milliseconds since the epoch: no run begins before. Nothing depends on it but who comes first.
+    held_until: int = 0
 
     def by_key(self) -> dict[tuple[str, int], LedgerEntry]:
         """The entries by the topic's id and the partition."""
@@ -84,7 +86,8 @@ class CommitOffsets:
             topic = topics.setdefault(entry.topic_id, {_TOPIC: entry.topic, _NEXT: {}})
             topic[_NEXT][str(entry.partition)] = entry.next_offset
         times = {} if self.times is None else {_TIMES: {_SINCE: self.times.since, _NEWEST: self.times.newest}}
-        return json.dumps({**FORMAT.field, _OWNER: self.owner, _RUN: self.run, _OFFSETS: topics, **times})
+        held = {_HELD: self.held_until} if self.held_until else {}
+        return json.dumps({**FORMAT.field, _OWNER: self.owner, _RUN: self.run, _OFFSETS: topics, **times, **held})
 
 
 def read_vector(text: object, *, place: str) -> CommitOffsets:
@@ -98,7 +101,8 @@ def read_vector(text: object, *, place: str) -> CommitOffsets:
         found = json.loads(text) if isinstance(text, str) else {}
         check_format(FORMAT, found, where=f"the commit {place}")
         times = None if (told := found.get(_TIMES)) is None else RecordTimes(int(told[_SINCE]), int(told[_NEWEST]))
-        return CommitOffsets(str(found[_OWNER]), str(found[_RUN]), tuple(_read_entries(found[_OFFSETS])), times)
+        entries, held = tuple(_read_entries(found[_OFFSETS])), int(found.get(_HELD, 0))
+        return CommitOffsets(str(found[_OWNER]), str(found[_RUN]), entries, times, held_until=held)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RefusedError(
             f"can't read commit {place}",

@@ -71,7 +71,7 @@ def build_stats(known: pq.FileMetaData, schema: pa.Schema) -> str:
 
 def _find_least(groups: Sequence[pq.Statistics]) -> Any:
     try:
-        return _spell(min(one.min for one in groups), is_most=False)
+        return spell_statistic(min(one.min for one in groups), is_most=False)
     except OverflowError:
         # Python has no moments of other years than 1 to 9999.
         return None
@@ -79,14 +79,14 @@ def _find_least(groups: Sequence[pq.Statistics]) -> Any:
 
 def _find_most(groups: Sequence[pq.Statistics]) -> Any:
     try:
-        return _spell(max(one.max for one in groups), is_most=True)
+        return spell_statistic(max(one.max for one in groups), is_most=True)
     except OverflowError:
         # The same, also where it is rounded up beyond the last millisecond.
         return None
 
 
-def _spell(value: Any, *, is_most: bool) -> Any:  # noqa: PLR0911 - one line for each type
-    """As JSON; None for what is better left out."""
+def spell_statistic(value: Any, *, is_most: bool) -> Any:  # noqa: PLR0911 - one line for each type
+    """Return a least or largest value of a column as JSON; None for what is better left out."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

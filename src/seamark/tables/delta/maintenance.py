@@ -23,7 +23,8 @@ from seamark.errors import NotFoundError, RefusedError, UnreachableError
 from seamark.tables.delta.buckets import DEAD_PREFIX, TOMBSTONES, parse_bucket_name
 from seamark.tables.delta.files import FILE_BYTES, DataFile, FileWriter, build_file_name, conform
 from seamark.tables.delta.location import TableLocation
-from seamark.tables.delta.table import LakeTable, Rewrite, StoredFile
+from seamark.tables.delta.stored_files import Rewrite, StoredFile
+from seamark.tables.delta.table import LakeTable
 from seamark.tables.model import FilePart
 
 # A file above this size isn't worth being read and written again.
@@ -67,6 +68,8 @@ class NumberedWriter(Protocol):
         """Do the pieces of one task, and return a receipt."""
 
 
+REBUILD = "_seamark_rebuild"
+"""The folder with the log of a rebuild. Tools that clean up a table leave out names with an underscore."""
 RunTasks = Callable[[int, NumberedWriter], list[dict[str, Any]]]
 """Has tasks do so many pieces of work, and returns their receipts."""
 
@@ -214,7 +217,22 @@ def plan_vacuum(table: LakeTable, *, keep_seconds: float) -> list[str]:
         # Of what was replaced, Delta's log says when; and of what was never committed, the store says when.
         expired = set(_list_replaced(opened, keep_seconds))
         active = {file.path for file in table.list_files().files}
+        # Files of a rebuild are part of no version until they are swapped in, however long that takes.
+        active |= list_rebuilt_files(table)
         return sorted(_list_unneeded(table.at, active=active, replaced=replaced, expired=expired, before=before))
+
+
+def open_rebuild(table: LakeTable) -> LakeTable:
+    """Return a table's rebuild: its files are in the folder of the table, and its log is in a folder below."""
+    return LakeTable(table.at, owner=table.owner, log=table.at.below(REBUILD))
+
+
+def list_rebuilt_files(table: LakeTable) -> set[str]:
+    """List the files of a table's rebuild; none if there is no rebuild."""
+    try:
+        return {file.path for file in open_rebuild(table).list_files().files}
+    except NotFoundError:
+        return set()
 
 
 def _list_replaced(opened: Any, seconds: float) -> list[str]:

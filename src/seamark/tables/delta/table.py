@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -29,11 +29,13 @@ from seamark.errors import (
     SeamarkError,
     StaleFilesError,
     StalePlanError,
+    UnknownOutcomeError,
     UnreachableError,
 )
 from seamark.tables.delta.commits import CommitOffsets, RecordTimes, find_renewal_ms, read_vector
 from seamark.tables.delta.files import DataFile
 from seamark.tables.delta.location import TableLocation
+from seamark.tables.delta.stored_files import Rewrite, StoredFile, StoredFiles, TableContents, list_adds, list_stored
 from seamark.tables.model import LedgerEntry, TableLayout
 
 # Delta has its own words for whole numbers. All others are the same.
@@ -57,6 +59,8 @@ def _spell(kind: Any) -> str:
     return f"map<{_spell(kind['keyType'])},{_spell(kind['valueType'])}>"
 
 
+GENERATION = "seamark-generation"
+"""The application ID whose transaction has the generation of a table's files: a rebuild makes a new one."""
 _TRIES = 40
 Committed = TypeVar("Committed")
 _PAUSE_SECONDS = 0.1
@@ -77,85 +81,19 @@ class Position:
         return {key: replace(entry, epoch=self.commit or 0) for key, entry in self.vector.by_key().items()}
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    """A file that a version of a table has. `rows` is None where the log has no statistics of it."""
-
-    path: str
-    size: int
-    rows: int | None
-    partition: Mapping[str, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFiles:
-    """The files of a table at one version."""
-
-    version: int
-    files: tuple[StoredFile, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """Files that a commit replaces. delta-rs (1.6) removes a file twice without an error, so we check it ourselves.
-
-    A commit is tried for one number only, and this is checked for the version before it: a commit in between takes the
-    number.
-
-    Attributes:
-        version: The version of the table at which they were read.
-        removed: The files that are removed.
-        known: All files that were read, where no other one may have come meanwhile: it could have rows of the same
-            keys. None where only those that are removed count.
-    """
-
-    version: int
-    removed: tuple[StoredFile, ...]
-    known: frozenset[str] | None = None
-
-    def check(self, table: DeltaTable) -> None:
-        """Check that the files are still those that were read.
-
-        Raises:
-            StaleFilesError: They aren't.
-        """
-        if table.version() == self.version:
-            return
-        now = {file.path for file in _list_files(table).files}
-        gone = sorted({file.path for file in self.removed} - now)
-        if self.known is not None:
-            gone += sorted(now - self.known)
-        if gone:
-            raise StaleFilesError(
-                f"another process changed {len(gone)} files of the table in the meantime; no changes were made",
-                cause=f"for example {gone[0]}",
-                hint="try again",
-            )
-
-
-def _list_files(table: DeltaTable) -> StoredFiles:
-    told = pa.table(table.get_add_actions(flatten=True))
-    parts = {name.removeprefix("partition."): name for name in told.column_names if name.startswith("partition.")}
-    columns = {key: told.column(name).to_pylist() for key, name in parts.items()}
-    paths, sizes = told.column("path").to_pylist(), told.column("size_bytes").to_pylist()
-    rows = told.column("num_records").to_pylist() if "num_records" in told.column_names else [None] * len(paths)
-    files = tuple(
-        StoredFile(
-            path,
-            sizes[place],
-            rows[place],
-            {key: None if (value := found[place]) is None else str(value) for key, found in columns.items()},
-        )
-        for place, path in enumerate(paths)
-    )
-    return StoredFiles(table.version(), files)
-
-
 class LakeTable:
     """One table, as one landing sees it. Nothing is kept between calls but the table's state."""
 
-    def __init__(self, place: TableLocation, *, owner: str) -> None:
+    def __init__(self, place: TableLocation, *, owner: str, log: TableLocation | None = None) -> None:
+        """Open nothing yet.
+
+        Args:
+            place: Where the data files are.
+            owner: Whose offsets its commits have.
+            log: Where the log is; by default with the files. The log of a rebuild is elsewhere until it is swapped in.
+        """
         self.at = place
+        self.log = log or place
         self.owner = owner
         self._table: DeltaTable | None = None
 
@@ -172,11 +110,11 @@ class LakeTable:
                 return
             try:
                 DeltaTable.create(
-                    self.at.table_url,
+                    self.log.table_url,
                     schema=schema,
                     mode="ignore",
                     partition_by=list(partition_by),
-                    storage_options=self.at.build_options(),
+                    storage_options=self.log.build_options(),
                     commit_properties=CommitProperties(max_commit_retries=0),
                 )
             except DeltaError:
@@ -268,7 +206,7 @@ class LakeTable:
             UnreachableError: the store has not answered.
         """
         with self.telling():
-            return _list_files(self.refresh())
+            return list_stored(self.refresh())
 
     def read(self) -> dict[tuple[str, int], LedgerEntry]:
         """Read the offsets, by topic ID and partition; none where they are lost, so that they may be set."""
@@ -307,10 +245,25 @@ class LakeTable:
 
         def enter() -> Position:
             seen = self.read_position()
+            if (left := seen.vector.held_until - _read_clock_ms()) > 0:
+                raise UnreachableError(
+                    f"{self.owner} can't run now: its table is about to be replaced by a rebuild",
+                    hint=f"run it again in {-(-left // 1000)} s",
+                )
             missing = _list_missing(wanted, seen)
             return self.commit([], missing, seen=seen) if missing else self.renew(seen)
 
         return self._insist(enter)
+
+    def hold(self, *, seconds: float) -> None:
+        """Fence the run, and let none begin for some time: what follows needs the offsets to stay as they are."""
+        until = _read_clock_ms() + int(seconds * 1000)
+
+        def hold() -> Position:
+            seen = self.read_position()
+            return self._commit([], replace(seen.vector, run=uuid4().hex, held_until=until), seen=seen)
+
+        self._insist(hold)
 
     def require(self, seen: Position) -> None:
         """Refuse where the landing is no longer where it was seen.
@@ -403,20 +356,75 @@ class LakeTable:
 
     def _try(self, table: DeltaTable, changes: list[Any], vector: CommitOffsets) -> Position:
         number = table.version() + 1
-        properties = CommitProperties(
-            custom_metadata={"userMetadata": vector.to_json()},
-            # For this number and no other one.
-            max_commit_retries=0,
-            app_transactions=[Transaction(self.owner, number)],
-        )
-        self._write_commit(table, changes, properties)
+        self._write_commit(table, changes, _build_properties(table, vector))
         return Position(number, vector, _read_clock_ms())
 
-    def _write_commit(self, table: DeltaTable, changes: list[Any], properties: CommitProperties) -> None:
+    def open_version(self, version: int) -> DeltaTable:
+        """Return the table as it was, for a block within `telling`.
+
+        Raises:
+            NotFoundError: The log no longer has the version.
+        """
+        try:
+            return DeltaTable(self.log.table_url, version=version, storage_options=self.log.build_options())
+        except DeltaError as error:
+            raise NotFoundError(
+                f"the log of {self.at.url} no longer has version {version}",
+                cause=" ".join(str(error).split())[:300],
+                hint="Delta keeps its log for delta.logRetentionDuration, by default 30 days; rebuild the table again",
+            ) from None
+
+    def read_contents(self, *, version: int | None = None) -> TableContents:
+        """Read the files, columns and offsets of the table, now or at an earlier version.
+
+        Raises:
+            NotFoundError: There is no table, or the log no longer has the version.
+            RefusedError: The log no longer has the offsets.
+        """
+        with self.telling():
+            table = self.refresh() if version is None else self.open_version(version)
+            position = self._read_position(table, may_be_lost=False)
+            return TableContents(table.version(), tuple(list_adds(table)), table.schema(), position.vector)
+
+    def replace_all(self, contents: TableContents, *, generation: int, check: Callable[[Position], None]) -> None:
+        """Put other files, columns and offsets in the place of all that the table has.
+
+        One commit does it, so that readers see the one or the other. A run of the pipeline is fenced by it.
+
+        Args:
+            contents: What the table is to have. The files must be in its folder.
+            generation: The generation of the files.
+            check: Called with the current position before each attempt; raises if the commit must not be made.
+
+        Raises:
+            UnknownOutcomeError: The store has not answered. The generation of the table shows whether it is done.
+        """
+        # An earlier version may have been held for the swap that replaced it.
+        vector = replace(contents.vector, owner=self.owner, run=uuid4().hex, held_until=0)
+
+        def replace_once() -> None:
+            with self.telling():
+                table = self.refresh()
+                if table.transaction_version(GENERATION) == generation:
+                    # The answer to an earlier try was lost.
+                    return
+                check(self._read_position(table, may_be_lost=True))
+                properties = _build_properties(table, vector, Transaction(GENERATION, generation))
+                self._write_commit(table, list(contents.files), properties, schema=contents.schema)
+
+        try:
+            self._persist(replace_once, what=f"{self.owner} could not replace the files of {self.at.url}")
+        except UnreachableError as error:
+            raise UnknownOutcomeError(error.message, cause=error.cause, hint=error.hint) from error
+
+    def _write_commit(
+        self, table: DeltaTable, changes: list[Any], properties: CommitProperties, *, schema: Schema | None = None
+    ) -> None:
+        """Write a commit; with a `schema` it replaces all files, and the columns too if they are others."""
         table.create_write_transaction(
             changes,
-            mode="append",
-            schema=table.schema(),
+            mode="append" if schema is None else "overwrite",
+            schema=schema or table.schema(),
             partition_by=table.metadata().partition_columns,
             commit_properties=properties,
         )
@@ -425,9 +433,9 @@ class LakeTable:
         number = table.transaction_version(self.owner)
         if number is None:
             return Position(None, CommitOffsets(self.owner, ""))
-        place = f"{self.at.path}/_delta_log/{number:020}.json"
+        place = f"{self.log.path}/_delta_log/{number:020}.json"
         try:
-            with self.at.open_files().open_input_stream(place) as file:
+            with self.log.open_files().open_input_stream(place) as file:
                 lines = file.read().splitlines()
         except FileNotFoundError:
             if may_be_lost:
@@ -456,7 +464,7 @@ class LakeTable:
             self._table.update_incremental()
             return self._table
         try:
-            self._table = DeltaTable(self.at.table_url, storage_options=self.at.build_options())
+            self._table = DeltaTable(self.log.table_url, storage_options=self.log.build_options())
         except TableNotFoundError:
             raise NotFoundError(
                 f"no Delta table at {self.at.url}", hint="create it: seamark pipelines run NAME"
@@ -483,6 +491,15 @@ class LakeTable:
                 cause=" ".join(str(error).split())[:300],
                 hint="check url, endpoint and keys of the lake in the context, and that its storage is reachable",
             ) from error
+
+
+def _build_properties(table: DeltaTable, vector: CommitOffsets, *more: Transaction) -> CommitProperties:
+    return CommitProperties(
+        custom_metadata={"userMetadata": vector.to_json()},
+        # For this number and no other one.
+        max_commit_retries=0,
+        app_transactions=[Transaction(vector.owner, table.version() + 1), *more],
+    )
 
 
 def _list_missing(wanted: Iterable[LedgerEntry], seen: Position) -> list[LedgerEntry]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from seamark.errors import ConfigurationError, RefusedError, UsageError, format_install_hint
 from seamark.tables.model import FilePart, LedgerEntry, TableLayout, TableStatus, format_type, is_nested, parse_type
-from seamark.tables.registry import Technology
+from seamark.tables.registry import RebuildableTable, Technology
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -60,6 +60,22 @@ class DeltaTechnology(Technology):
     def open_access(self, settings: LakeSettings) -> TableLocation:
         """Return where the lake is, with its keys."""
         return open_lake(settings)
+
+    def open_rebuildable(self, settings: LakeSettings, table: str, *, owner: str) -> RebuildableTable:
+        """Return a table of the lake for its rebuild."""
+        check_table_name(table)
+        place = open_lake(settings)
+        from seamark.tables.delta.maintenance import find_table  # noqa: PLC0415
+        from seamark.tables.delta.rebuild import DeltaRebuild  # noqa: PLC0415
+
+        # A plan file may name any table: that of another pipeline has other offsets.
+        if (own := find_table(place, owner)) != table:
+            raise RefusedError(
+                f"{table} isn't the table of {owner}",
+                cause="the pipeline has not run yet" if own is None else f"its table is {own}",
+                hint="run the pipeline first, or create a new plan",
+            )
+        return DeltaRebuild(place.below(table), owner=owner)
 
 
 def open_lake(settings: LakeSettings) -> TableLocation:
@@ -218,6 +234,16 @@ def _find_word(kind: str, column: str) -> str:
     )
 
 
+def check_table_name(table: str) -> None:
+    """Check that a name is that of a table below the lake.
+
+    Raises:
+        UsageError: It isn't.
+    """
+    if not _LAKE_TABLE.fullmatch(table):
+        raise UsageError(f"invalid table name {table!r} in a lake", hint="use letters, digits, . - _ and /")
+
+
 def check_lake_definition(definition: Landing) -> None:
     """Check that a lake's table can hold a definition.
 
@@ -239,8 +265,7 @@ def check_lake_definition(definition: Landing) -> None:
             "on_error.dead_letter.table is not supported in a lake",
             hint="remove it: in a lake, dead letters are rows of the same table, with column seamark_dead_letter",
         )
-    if not _LAKE_TABLE.fullmatch(definition.table):
-        raise UsageError(f"invalid table name {definition.table!r} in a lake", hint="use letters, digits, . - _ and /")
+    check_table_name(definition.table)
     kinds = {column.name: find_lake_type(column) for column in definition.columns}
     if DATE_COLUMN in kinds and definition.date_from:
         raise UsageError(f"column {DATE_COLUMN} is reserved: to.date creates it")
@@ -268,8 +293,8 @@ def build_lake_statements(landing: Landing, existing: TableLayout | None) -> tup
         raise RefusedError(
             f"table {landing.table} does not match pipeline {landing.name}: {'; '.join(differences)}",
             cause="types and partition columns of a Delta table can't be changed",
-            hint="restore the settings that match the table in the spec file, or use a new table: set another "
-            "to.table, with another name for the pipeline",
+            hint="restore the settings that match the table in the spec file; or, to change types, write the table "
+            f"again: seamark pipelines rebuild {landing.name}; or set another to.table, with another name",
         )
     return tuple(
         f"ALTER TABLE {landing.table} ADD COLUMN {line}" for name, line in lines.items() if name not in existing.columns

@@ -1,0 +1,226 @@
+"""Write a Delta table again beside its files, and put the new files in their place by one commit; and back.
+
+The files of a rebuild are written to the folder of the table, with a log of their own in a folder below it: no version
+of the table has them, so readers don't see them. A transaction in the table's log has the generation of its files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+import pyarrow.fs as pafs
+
+from seamark.errors import NotFoundError, RefusedError, UnreachableError
+from seamark.tables.definition import Landing
+from seamark.tables.delta.buckets import build_tombstone_path, parse_bucket_name
+from seamark.tables.delta.files import build_table_schema
+from seamark.tables.delta.location import TableLocation
+from seamark.tables.delta.maintenance import open_rebuild
+from seamark.tables.delta.stored_files import TableContents
+from seamark.tables.delta.table import GENERATION, LakeTable, Position, build_layout
+from seamark.tables.delta.technology import build_lake_layout
+from seamark.tables.model import TableRebuild, TableVersion, check_ahead
+
+_DIGEST = "seamark.definition"
+# Of the random digits of a table's ID: a transaction of Delta has 63 bits.
+_GENERATION_DIGITS = 15
+
+
+class DeltaRebuild:
+    """One table of a lake, and its rebuild."""
+
+    def __init__(self, place: TableLocation, *, owner: str) -> None:
+        self._table = LakeTable(place, owner=owner)
+        self._rebuild = open_rebuild(self._table)
+
+    def read_current(self) -> TableVersion:
+        """Return what the table has now.
+
+        Raises:
+            NotFoundError: There is no table.
+        """
+        return self._read_version(None)
+
+    def find_rebuild(self) -> TableRebuild | None:
+        """Return the rebuild that was begun, with whether its files were part of the table at any time."""
+        rebuild = self._rebuild
+        try:
+            contents = rebuild.read_contents()
+        except NotFoundError:
+            return None
+        with rebuild.telling():
+            opened = rebuild.refresh()
+            metadata = opened.metadata()
+            layout = build_layout(opened)
+        own = {file.path for file in contents.files}
+        version = TableVersion(
+            contents.version,
+            _build_generation(str(metadata.id)),
+            len(contents.files),
+            _count_rows(contents),
+            contents.vector.by_key(),
+            layout.columns,
+        )
+        digest = metadata.configuration.get(_DIGEST) or ""
+        return TableRebuild(str(metadata.id), digest, version, is_swapped=not own.isdisjoint(self._list_known()))
+
+    def begin_rebuild(self, definition: Landing, *, digest: str) -> None:
+        """Begin a rebuild for a definition, without files and offsets.
+
+        Raises:
+            RefusedError: The definition divides the table by other columns.
+        """
+        existing, wanted = self._table.read_layout(), build_lake_layout(definition)
+        if existing is None:
+            raise NotFoundError(
+                f"no Delta table at {self._table.at.url}", hint=f"create it: seamark pipelines run {definition.name}"
+            )
+        if existing.parted_by != wanted.parted_by:
+            raise RefusedError(
+                f"table {definition.table} can't be rebuilt with another to.date",
+                cause=f"it is partitioned by {', '.join(existing.parted_by) or 'nothing'}, and one commit can't change "
+                "the partition columns of a Delta table",
+                hint="define a pipeline of another name with a new table",
+            )
+        self._rebuild.create(build_table_schema(definition), partition_by=wanted.parted_by)
+        self._rebuild.set_property(_DIGEST, digest)
+
+    def open_target(self) -> LakeTable:
+        """Return the table that a run of the rebuild writes to."""
+        return self._rebuild
+
+    def discard_rebuild(self) -> None:
+        """Forget the rebuild. Vacuum deletes its files."""
+        log = self._rebuild.log
+        try:
+            log.open_files().delete_dir(log.path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UnreachableError(
+                f"could not delete {log.url}",
+                cause=" ".join(str(error).split())[:300],
+                hint="check that the storage of the lake is reachable, and the permissions of its keys",
+            ) from error
+
+    def hold(self, *, seconds: float) -> None:
+        """Fence a run of the pipeline, and let none begin for some time, or until the files are replaced."""
+        self._table.hold(seconds=seconds)
+
+    def swap_in(self, rebuild: str, *, generation: int) -> None:
+        """Put the files, columns and offsets of a rebuild in the place of the table's, in one commit.
+
+        Raises:
+            NotFoundError: There is no such rebuild.
+            StaleFilesError: The table has processed records that the rebuild hasn't. Nothing was changed.
+            RefusedError: Files of the rebuild are gone. Nothing was changed.
+        """
+        contents = self._rebuild.read_contents()
+        with self._rebuild.telling():
+            found = str(self._rebuild.refresh().metadata().id)
+        if found != rebuild:
+            raise NotFoundError(f"{self._table.owner} has no rebuild {rebuild}", cause=f"its rebuild is {found}")
+        self._check_files(contents)
+        entries = contents.vector.by_key()
+
+        def check(position: Position) -> None:
+            check_ahead(self._table.owner, position.entries, entries)
+
+        self._table.replace_all(contents, generation=generation, check=check)
+
+    def find_version(self, generation: int, *, since: int) -> TableVersion:
+        """Return the last version of a generation, looking from the version `since` on.
+
+        Raises:
+            NotFoundError: The log no longer has it.
+            RefusedError: Files of it were deleted.
+        """
+        found = self._read_version(self._find_last(since))
+        if found.generation != generation:
+            raise NotFoundError(
+                f"version {found.version} of {self._table.at.url} has other files than expected",
+                cause=f"its generation is {found.generation}, not {generation}: the table was replaced",
+                hint="rebuild the table again",
+            )
+        self._check_files(self._table.read_contents(version=found.version))
+        return found
+
+    def restore(self, version: int, *, generation: int) -> None:
+        """Put the files, columns and offsets of an earlier version in the place of the table's, in one commit.
+
+        Raises:
+            NotFoundError: The log no longer has the version.
+            RefusedError: Files of it were deleted. Nothing was changed.
+        """
+        contents = self._table.read_contents(version=version)
+        self._check_files(contents)
+        self._table.replace_all(contents, generation=generation, check=lambda _: None)
+
+    def _read_version(self, version: int | None) -> TableVersion:
+        contents = self._table.read_contents(version=version)
+        with self._table.telling():
+            opened = self._table.refresh() if version is None else self._table.open_version(version)
+            layout = build_layout(opened)
+            generation = opened.transaction_version(GENERATION) or 0
+        entries = contents.vector.by_key()
+        return TableVersion(
+            contents.version, generation, len(contents.files), _count_rows(contents), entries, layout.columns
+        )
+
+    def _find_last(self, since: int) -> int:
+        """Find the last version before the first commit after `since` that replaced all files."""
+        place, number = self._table.log, since
+        store = place.open_files()
+        with self._table.telling():
+            newest = self._table.refresh().version()
+            while number < newest:
+                with store.open_input_stream(f"{place.path}/_delta_log/{number + 1:020}.json") as file:
+                    lines = [json.loads(line) for line in file.read().splitlines()]
+                if any(line.get("txn", {}).get("appId") == GENERATION for line in lines):
+                    break
+                number += 1
+        return number
+
+    def _list_known(self) -> set[str]:
+        """List the files that the table has, or had and still keeps."""
+        with self._table.telling():
+            opened = self._table.refresh()
+            replaced = opened.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False, full=False)
+        return {file.path for file in self._table.list_files().files} | set(replaced)
+
+    def _check_files(self, contents: TableContents) -> None:
+        """Check that all files are there: a commit with missing files would break every reader."""
+        place = self._table.at
+        wanted = {path for file in contents.files for path in _list_paths(file.path)}
+        try:
+            infos = place.open_files().get_file_info(pafs.FileSelector(place.path, recursive=True))
+        except OSError as error:
+            raise UnreachableError(
+                f"could not list the files of {place.url}",
+                cause=" ".join(str(error).split())[:300],
+                hint="check that the storage of the lake is reachable, and the permissions of its keys",
+            ) from error
+        missing = sorted(wanted - {info.path.removeprefix(f"{place.path}/") for info in infos})
+        if missing:
+            raise RefusedError(
+                f"{len(missing)} of {len(wanted)} files of version {contents.version} of {place.url} were deleted; no "
+                "changes were made",
+                cause=f"for example {missing[0]}; vacuum deletes files that no current version has",
+                hint="rebuild the table again",
+            )
+
+
+def _list_paths(path: str) -> Iterable[str]:
+    """List a file and, if it has them, its tombstones."""
+    found = parse_bucket_name(path, size=0)
+    return (path, build_tombstone_path(path)) if found is not None and found.has_tombstones else (path,)
+
+
+def _count_rows(contents: TableContents) -> int | None:
+    counts = [json.loads(file.stats).get("numRecords") for file in contents.files]
+    return None if None in counts else sum(counts)
+
+
+def _build_generation(table_id: str) -> int:
+    return int(table_id.replace("-", "")[:_GENERATION_DIGITS], 16)
