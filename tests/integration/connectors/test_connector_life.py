@@ -360,6 +360,46 @@ def test_what_does_not_run_is_restored(build_desk, cluster):
     assert desk.open_changes() == []
 
 
+@pytest.mark.parametrize("cluster", ["connect", "connect-3-5-2"])
+def test_a_connector_paused_by_hand_is_drift_where_its_state_is_managed(build_desk, cluster):
+    desk = build_desk(cluster=cluster)
+    entry = {"name": desk.name, "config": desk.config()}
+    managed = desk.write({"connectors": [{**entry, "manage_state": True}]}, "spec.yaml")
+    desk.must("apply", "-f", managed, "--yes")
+    wait_until(desk.has_task, "the task to run")
+    before = desk.await_state("RUNNING")
+    assert desk.run("plan", "-f", managed, "--detailed-exitcode").code == 0
+
+    call_until(desk.url("/pause"), lambda status, _: status == 202, method="PUT")
+    desk.await_state("PAUSED")
+    planned = desk.run("plan", "-f", managed, "--detailed-exitcode", "-o", "json")
+    assert planned.code == 2, planned.out + planned.err
+    ((drift,), (effect,)) = (json.loads(planned.out)[key] for key in ("drift", "effects"))
+    (field,) = drift["fields"]
+    assert (field["key"], field["applied"], field["live"]) == ("state", "RUNNING", "PAUSED")
+    assert effect["effect"] == "resume: 1 task runs again"
+    desk.must("apply", "-f", managed, "--yes")
+    desk.await_look(before)
+    wait_until(desk.has_task, "the task to run again")
+    undo(desk)
+    desk.await_look((before[0], "PAUSED"))
+
+    # Without manage_state, the state counts at creation only.
+    desk.write({"connectors": [entry]}, "spec.yaml")
+    plain = desk.run("plan", "-f", managed, "--detailed-exitcode")
+    assert (plain.code, "drift" in plain.out) == (0, False), plain.out + plain.err
+    desk.must("apply", "-f", managed, "--yes")
+    desk.await_look((before[0], "PAUSED"))
+
+    # It is stopped by its spec, too, and an undo restores what was there.
+    desk.write({"connectors": [{**entry, "manage_state": True, "state": "stopped"}]}, "spec.yaml")
+    desk.must("apply", "-f", managed, "--yes")
+    desk.await_state("STOPPED")
+    undo(desk)
+    desk.await_look((before[0], "PAUSED"))
+    assert desk.open_changes() == []
+
+
 def test_a_rolling_restart_stops_at_the_first_failure(build_desk):
     desk = build_desk()
     names = [f"{desk.name}-{number}" for number in range(3)]
