@@ -30,6 +30,10 @@ class Repository:
         self.endpoint = stack.connect["connect"]
         self.name = f"ci-{uuid.uuid4().hex[:8]}"
         (folder / "config").mkdir()
+        # Jobs have checkouts in different folders, and on different hosts.
+        (folder / "config" / "_defaults.yaml").write_text(
+            (CI / "_defaults.yaml").read_text().replace("fleet", self.name)
+        )
         context = {
             "current": "prod",
             "contexts": {
