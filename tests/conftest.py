@@ -34,7 +34,7 @@ OFFSET_STACK = (
     "test_partition_worker.py",
 )
 # Each of these has a stack of its own.
-ALONE = ("test_guarded_exactly_once.py", "test_oldest_workers.py", "test_runbooks_")
+ALONE = ("test_guarded_exactly_once.py", "test_oldest_workers.py", "test_rolling_restart.py", "test_runbooks_")
 # Tests that start stacks of their own, in two processes. The start of a stack uses both cores for 10 to 20 s; if more
 # start at the same time, servers are not ready within their deadlines.
 STARTERS = {

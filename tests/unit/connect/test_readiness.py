@@ -130,6 +130,41 @@ def test_a_worker_that_has_started_is_asked_for_its_health_once(fake):
     assert len(proofs) <= 2
 
 
+FILE_CONFIG = {"connector.class": "FileStreamSource", "tasks.max": "1", "topic": "t", "file": "f"}
+WRITES = {
+    "create": lambda client: client.create_connector("new", FILE_CONFIG),
+    "change": lambda client: client.put_config("a", FILE_CONFIG | {"x": "1"}),
+    "delete": lambda client: client.delete_connector("a"),
+    "read": lambda client: client.read_connector("a"),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_what_the_herder_has_carried_out_proves_that_its_worker_is_ready(fake, write):
+    with open_client(fake) as client:
+        write(client)
+        before = len(fake.asked())
+        with pytest.raises(NotFoundError):
+            client.read_status("gone")
+        assert set(fake.asked()[before:]) == {"GET /connectors/gone/status"}
+
+
+def test_a_pause_proves_nothing(fake):
+    """Connect answers it from the worker's own snapshot."""
+    with open_client(fake) as client:
+        client.pause("a")
+        before = len(fake.asked())
+        with pytest.raises(NotFoundError):
+            client.read_status("gone")
+        assert len(set(fake.asked()[before:])) > 1
+
+
+def test_only_one_worker_is_asked_where_it_is_ready(pair):
+    with open_client(pair) as client, pytest.raises(NotFoundError):
+        client.read_status("gone")
+    assert [line for line in pair.asked() if line == "GET /health"] == ["GET /health"]
+
+
 def test_a_restart_between_the_health_and_the_answer_is_detected(fake, monkeypatch):
     """The first process answers that it is healthy; the one that answers the list has just started."""
     with open_client(fake, LONG) as client:
