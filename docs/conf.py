@@ -15,6 +15,7 @@ extensions = [
     "sphinx_copybutton",
     "reference_directive",
     "translations",
+    "page_comments",
 ]
 # The root of the sources is the repository, so that a link works in the same way in a checkout and on the site.
 include_patterns = ["*.md", "docs/**", "examples/**.md"]
@@ -30,6 +31,8 @@ myst_heading_anchors = 4
 copybutton_prompt_text = "$ "
 html_theme = "furo"
 html_title = "seamark"
+# How the search ranks its hits, see the comment in the file.
+html_search_scorer = str(ROOT / "docs" / "_ext" / "scorer.js")
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
