@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 
+from seamark.errors import DevstackError
 from tools.pages.blocks import PageError, list_pages, read_page
 from tools.pages.runner import PageFailureError
 from tools.pages.session import SessionError
@@ -45,8 +46,8 @@ def run_pages(paths: list[str]) -> int:
             with open_runner(read_page(path)) as runner:
                 runner.run()
             print(f"=== {path}: {runner.ran} commands in {time.monotonic() - begin:.0f} s")
-        except (PageFailureError, PageError, SessionError) as error:
-            print(f"=== {path} failed after {time.monotonic() - begin:.0f} s: {error}")
+        except (PageFailureError, PageError, SessionError, DevstackError) as error:
+            print(f"=== {path} failed after {time.monotonic() - begin:.0f} s: {error} {getattr(error, 'cause', '')}")
             failed = True
     return int(failed)
 

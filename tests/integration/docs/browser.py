@@ -111,7 +111,9 @@ def open_browser():
         stack.callback(driver.wait, 30)
         stack.callback(driver.terminate)
         stack.callback(driver.stdout.close)
-        port = next(found[1] for line in driver.stdout if (found := re.search(r"started successfully on port (\d+)", line)))
+        port = next(
+            found[1] for line in driver.stdout if (found := re.search(r"started successfully on port (\d+)", line))
+        )
         options = {"binary": programs["chromium"], "args": [*FLAGS, f"--user-data-dir={profile}"]}
         capabilities = {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}}
         session = ask(f"http://127.0.0.1:{port}/session", capabilities)["sessionId"]
