@@ -8,6 +8,7 @@ hour had.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
 from seamark.core.refs import build_pipeline_owner, parse_owner
 from seamark.core.strict_json import StoredFormat, check_format
@@ -23,13 +25,17 @@ from seamark.errors import NotFoundError, RefusedError, UnreachableError
 from seamark.tables.delta.buckets import DEAD_PREFIX, TOMBSTONES, parse_bucket_name
 from seamark.tables.delta.files import FILE_BYTES, DataFile, FileWriter, build_file_name, conform
 from seamark.tables.delta.location import TableLocation
-from seamark.tables.delta.stored_files import Rewrite, StoredFile
+from seamark.tables.delta.stored_files import Rewrite, StoredFile, list_stored
 from seamark.tables.delta.table import LakeTable
 from seamark.tables.model import FilePart
 
 # A file above this size isn't worth being read and written again.
 _ENOUGH_BYTES = FILE_BYTES * 3 // 4
 _READ_ROWS = 64 * 1024
+DELETION_SECONDS = 1800.0
+"""For how long a vacuum deletes files: no commit brings deleted files back meanwhile. The rest is for the next one."""
+# How far the clocks of the driver and of the tasks may differ.
+_CLOCKS = 300.0
 LEAST_KEEP_SECONDS = 3600
 """A reader needs the files of the version that it has begun to read, and a running batch those that it has written."""
 
@@ -109,8 +115,21 @@ def vacuum_files(table: LakeTable, run: RunTasks, *, keep_seconds: float) -> int
     Raises:
         RefusedError: The time is too short for readers and running batches.
     """
-    paths = tuple(plan_vacuum(table, keep_seconds=keep_seconds))
-    return sum(one["deleted"] for one in run(len(paths), VacuumWriter(table.at, paths))) if paths else 0
+    _check_keep(table, keep_seconds)
+    rebuilt = list_rebuilt_files(table)
+    until = time.time() + DELETION_SECONDS
+    paths = tuple(
+        table.begin_deletion(
+            lambda opened: _choose_unneeded(table, opened, rebuilt=rebuilt, keep_seconds=keep_seconds),
+            until_ms=int(until * 1000),
+        )
+    )
+    if not paths:
+        return 0
+    try:
+        return sum(one["deleted"] for one in run(len(paths), VacuumWriter(table.at, paths, until=until - _CLOCKS)))
+    finally:
+        table.end_deletion()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,22 +223,34 @@ def plan_vacuum(table: LakeTable, *, keep_seconds: float) -> list[str]:
     Raises:
         RefusedError: Files would be deleted that readers or a running batch may need.
     """
+    _check_keep(table, keep_seconds)
+    rebuilt = list_rebuilt_files(table)
+    with table.telling():
+        return _choose_unneeded(table, table.refresh(), rebuilt=rebuilt, keep_seconds=keep_seconds)
+
+
+def _check_keep(table: LakeTable, keep_seconds: float) -> None:
     if keep_seconds < LEAST_KEEP_SECONDS:
         raise RefusedError(
             f"files of {table.at.url} must be kept for at least {LEAST_KEEP_SECONDS // 3600} h",
             cause="readers use the version that they began to read, and a running batch has files without a commit",
             hint="use a longer duration, such as 7d",
         )
-    with table.telling():
-        opened = table.refresh()
-        before = time.time() - keep_seconds
-        replaced = set(_list_replaced(opened, 0))
-        # Of what was replaced, Delta's log says when; and of what was never committed, the store says when.
-        expired = set(_list_replaced(opened, keep_seconds))
-        active = {file.path for file in table.list_files().files}
-        # Files of a rebuild are part of no version until they are swapped in, however long that takes.
-        active |= list_rebuilt_files(table)
-        return sorted(_list_unneeded(table.at, active=active, replaced=replaced, expired=expired, before=before))
+
+
+def _choose_unneeded(table: LakeTable, opened: DeltaTable, *, rebuilt: set[str], keep_seconds: float) -> list[str]:
+    """Choose files by one version of the table.
+
+    A file that is replaced between the reading of two lists would be in none of them, and look as if no commit had ever
+    named it. For the same reason the files of a rebuild, which are part of no version until they are swapped in, are
+    listed before the version is read.
+    """
+    before = time.time() - keep_seconds
+    active = {file.path for file in list_stored(opened).files} | rebuilt
+    replaced = set(_list_replaced(opened, 0))
+    # Of what was replaced, Delta's log says when; and of what was never committed, the store says when.
+    expired = set(_list_replaced(opened, keep_seconds))
+    return sorted(_list_unneeded(table.at, active=active, replaced=replaced, expired=expired, before=before))
 
 
 def open_rebuild(table: LakeTable) -> LakeTable:
@@ -235,7 +266,7 @@ def list_rebuilt_files(table: LakeTable) -> set[str]:
         return set()
 
 
-def _list_replaced(opened: Any, seconds: float) -> list[str]:
+def _list_replaced(opened: DeltaTable, seconds: float) -> list[str]:
     hours = int(-(-seconds // 3600))
     return list(opened.vacuum(retention_hours=hours, dry_run=True, enforce_retention_duration=False, full=False))
 
@@ -265,13 +296,16 @@ class VacuumWriter:
 
     place: TableLocation = field(repr=False)
     paths: tuple[str, ...]
+    until: float = math.inf
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> dict[str, Any] | None:
-        """Delete the files of a task. One that is gone already is what is wanted."""
+        """Delete the files of a task, until the time is over. One that is gone already is what is wanted."""
         store, count = self.place.open_files(), 0
         try:
             for batch in iterator:
                 for number in batch.column(0).to_pylist():
+                    if time.time() >= self.until:
+                        break
                     try:
                         store.delete_file(f"{self.place.path}/{self.paths[number]}")
                         count += 1

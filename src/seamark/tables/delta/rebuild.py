@@ -151,11 +151,16 @@ class DeltaRebuild:
 
         Raises:
             NotFoundError: The log no longer has the version.
-            RefusedError: Files of it were deleted. Nothing was changed.
+            RefusedError: Files of it were deleted, or a vacuum is deleting files. Nothing was changed.
         """
         contents = self._table.read_contents(version=version)
-        self._check_files(contents)
-        self._table.replace_all(contents, generation=generation, check=lambda _: None)
+
+        def check(_: Position) -> None:
+            # In this order: what a vacuum has deleted before the version that is read is missed by the list.
+            self._table.check_undeleted()
+            self._check_files(contents)
+
+        self._table.replace_all(contents, generation=generation, check=check)
 
     def _read_version(self, version: int | None) -> TableVersion:
         contents = self._table.read_contents(version=version)

@@ -61,6 +61,8 @@ def _spell(kind: Any) -> str:
 
 GENERATION = "seamark-generation"
 """The application ID whose transaction has the generation of a table's files: a rebuild makes a new one."""
+_DELETION = "seamark-deletion"
+# Its transaction has the time until which a vacuum may delete files, in ms; 0 after it has ended.
 _TRIES = 40
 Committed = TypeVar("Committed")
 _PAUSE_SECONDS = 0.1
@@ -197,6 +199,48 @@ class LakeTable:
                 return number
 
         return self._persist(replace, what=f"{self.owner} could not replace files of {self.at.url}")
+
+    def begin_deletion(self, choose: Callable[[DeltaTable], list[str]], *, until_ms: int) -> list[str]:
+        """Choose files to delete by one version of the table, and say so in the commit after that version.
+
+        A commit that would put deleted files back (`check_undeleted`) comes before it, so that they are chosen no more,
+        or after it, and is refused.
+
+        Returns:
+            The files. There is no commit if there are none.
+        """
+
+        def begin() -> list[str]:
+            with self.telling():
+                table = self.refresh()
+                if found := choose(table):
+                    self._write_commit(table, [], _build_deletion(until_ms))
+                return found
+
+        return self._persist(begin, what=f"could not begin to delete files of {self.at.url}")
+
+    def end_deletion(self) -> None:
+        """Say that no file is being deleted any more."""
+
+        def end() -> None:
+            with self.telling():
+                self._write_commit(self.refresh(), [], _build_deletion(0))
+
+        self._persist(end, what=f"could not end the deletion of files of {self.at.url}")
+
+    def check_undeleted(self) -> None:
+        """Check that no vacuum is deleting files, by the version that was read last.
+
+        Raises:
+            RefusedError: One is, or was killed a few minutes ago.
+        """
+        until = (self._table.transaction_version(_DELETION) or 0) if self._table is not None else 0
+        if (left := until - _read_clock_ms()) > 0:
+            raise RefusedError(
+                f"a vacuum is deleting old files of {self.at.url}; no changes were made",
+                cause="the files that would be restored may be among them",
+                hint=f"try again when it has ended, in {-(-left // 60_000)} min at the latest",
+            )
 
     def list_files(self) -> StoredFiles:
         """Read which files the table has now.
@@ -500,6 +544,10 @@ def _build_properties(table: DeltaTable, vector: CommitOffsets, *more: Transacti
         max_commit_retries=0,
         app_transactions=[Transaction(vector.owner, table.version() + 1), *more],
     )
+
+
+def _build_deletion(until_ms: int) -> CommitProperties:
+    return CommitProperties(max_commit_retries=0, app_transactions=[Transaction(_DELETION, until_ms)])
 
 
 def _list_missing(wanted: Iterable[LedgerEntry], seen: Position) -> list[LedgerEntry]:
