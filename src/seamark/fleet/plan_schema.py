@@ -102,7 +102,7 @@ def _build_definitions() -> dict[str, Any]:
         "preview": _build_object(
             {
                 "direction": (
-                    "Whether these records are read again or skipped.",
+                    "Whether these records are processed again or skipped.",
                     {"enum": ["again", "skipped", "same", "unknown"]},
                 ),
                 "unit": ("What is counted.", {"enum": [unit.value for unit in Unit]}),

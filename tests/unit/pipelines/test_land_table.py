@@ -69,7 +69,7 @@ def test_table_of_a_lake_with_other_types_or_parts_is_refused(changes, differenc
     parted = replace(LAKE, date_from="at")
     with pytest.raises(RefusedError, match=re.escape(f"does not match pipeline orders: {difference}")) as error:
         build_lake_statements(replace(parted, **changes), build_lake_layout(parted))
-    assert "restore the settings that match the table in the spec file, or use a new table" in error.value.hint
+    assert "write the table again: seamark pipelines rebuild orders" in error.value.hint
 
 
 def test_every_difference_of_a_lakes_table_is_told():
