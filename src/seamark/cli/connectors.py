@@ -36,10 +36,11 @@ from seamark.connect.loggers import LEVELS
 from seamark.connect.model import Connector
 from seamark.connectors.heal import HealSettings
 from seamark.connectors.model import Selection
-from seamark.connectors.views import build_connector_view, build_connectors_view, build_heal_view
+from seamark.connectors.views import build_connectors_view, build_heal_view
 from seamark.connectors.worker_views import build_loggers_view
 from seamark.core.readings import Reading
 from seamark.errors import InterruptedRunError, NotFoundError, PartialError, SeamarkError
+from seamark.overview.connector import build_overview_view
 from seamark.policy.permissions import find_confirmation
 
 if TYPE_CHECKING:
@@ -284,8 +285,11 @@ def list_connectors(fleet: Fleet, *, selection: Selection, cluster: str | None) 
 @click.argument("name", shell_complete=complete_connectors)
 @show_command
 def show_connector(fleet: Fleet, name: str) -> Answer:
-    """Show tasks, errors and config of a connector."""
-    return Answer(build_connector_view(fleet.connectors.get(name)))
+    """Show tasks, offsets, changes and config.
+
+    What can't be read is reported in its place; the rest is shown.
+    """
+    return Answer(build_overview_view(fleet.overview(name)))
 
 
 for found in (create, update, delete, pause, resume, stop, restart, heal, rename, validate):

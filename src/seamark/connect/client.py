@@ -36,7 +36,7 @@ from seamark.connect.transport import Transport
 from seamark.context.urls import build_worker_id
 from seamark.core.offsets import Offset
 from seamark.core.time import find_deadline
-from seamark.errors import NotFoundError, SeamarkError, UnknownOutcomeError, UnreachableError
+from seamark.errors import NotFoundError, SeamarkError, UnknownOutcomeError, UnreachableError, UnsupportedError
 
 
 def build_clock_skew(date: str, *, began_at: float, ended_at: float) -> float | None:
@@ -389,9 +389,15 @@ class ConnectClient:
         url: str | None = None,
         needs: Capability | None = None,
     ) -> T:
-        if needs is not None:
+        if needs is not None and request.writes:
             self.read_capabilities().require(needs, doing=request.doing)
-        answer = self._ready.call(request, url=url)
+        try:
+            answer = self._ready.call(request, url=url)
+        except (NotFoundError, UnsupportedError):
+            # A read changes nothing, so that it is sent first: the versions of all workers are asked only to explain.
+            if needs is not None and not request.writes:
+                self.read_capabilities().require(needs, doing=request.doing)
+            raise
         try:
             return decode(answer.body)
         except wire.MalformedBodyError as error:

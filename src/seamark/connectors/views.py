@@ -221,17 +221,6 @@ def build_connectors_view(connectors: Sequence[Connector], failures: Mapping[str
     )
 
 
-def build_connector_view(connector: Connector) -> View[Connector]:
-    """Build the view of one connector with its tasks, their errors and its config."""
-    return View(
-        CONNECTOR_LISTING,
-        (connector,),
-        kind="Connector",
-        body=lambda: _build_body(connector),
-        lines=lambda screen: _build_lines(connector, screen),
-    )
-
-
 def build_heading(connector: Connector, *more: str) -> Line:
     """Build the heading: `orders-sink · game · sink · ✓ HEALTHY`."""
     health = _health(connector)
@@ -243,7 +232,8 @@ def build_heading(connector: Connector, *more: str) -> Line:
     return (*spans, *(Span(f" · {text}") for text in more if text))
 
 
-def _build_body(connector: Connector) -> dict[str, Any]:
+def build_connector_body(connector: Connector) -> dict[str, Any]:
+    """Build the state of one connector, its tasks and its config as structured data."""
     (item,) = CONNECTOR_LISTING.build_items((connector,))
     status = connector.status
     trace = "\n".join(clean_trace(status.trace)) if status else ""
@@ -255,7 +245,8 @@ def _build_body(connector: Connector) -> dict[str, Any]:
     }
 
 
-def _build_lines(connector: Connector, screen: Screen) -> list[Line]:
+def build_state_lines(connector: Connector, screen: Screen) -> list[Line]:
+    """Build the lines of a connector's plugin and state, and of its tasks with their errors."""
     status = connector.status
     version = status.version if status else ""
     lines = [build_heading(connector), line("  plugin  ", f"{connector.plugin or '-'} {version}".strip())]
@@ -266,8 +257,13 @@ def _build_lines(connector: Connector, screen: Screen) -> list[Line]:
         lines.append(line("  state   ", state, _on(status.worker_id)))
         lines += _build_trace(status.trace, screen)
         lines += _build_tasks(status.tasks, screen)
-    lines.append(line(Span(f"Config ({render_count(len(connector.config), 'key')})", Style.STRONG)))
-    return lines + _build_type_notes(connector) + _build_config(mask_config(connector.config))
+    return lines
+
+
+def build_config_lines(connector: Connector) -> list[Line]:
+    """Build the lines of a connector's config, without its secrets."""
+    title = line(Span(f"Config ({render_count(len(connector.config), 'key')})", Style.STRONG))
+    return [title, *_build_type_notes(connector), *_build_config(mask_config(connector.config))]
 
 
 def _build_type_notes(connector: Connector) -> list[Line]:

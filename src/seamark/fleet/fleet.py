@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from seamark.offsets.exports import SourceLag
     from seamark.offsets.port import OffsetDependencies
     from seamark.offsets.stores.stores import OffsetStores, OpenScan
+    from seamark.overview.connector import ConnectorOverview
     from seamark.pipelines.service import Pipelines
     from seamark.policy.permissions import Access
     from seamark.specs.load import SpecFiles, SpecSource
@@ -58,13 +59,11 @@ if TYPE_CHECKING:
     from seamark.topics.service import Topics
 
 
-def open_fleet(name: str | None = None, *, context: Context | None = None) -> Fleet:
-    """Open a context by name, or the current one, or the one given. No server is contacted yet."""
-    if context is None:
-        from seamark.context import open_context  # noqa: PLC0415
+def build_kafka_admin(settings: KafkaSettings) -> KafkaPort:
+    """Build the real client of the brokers."""
+    from seamark.kafka.admin import KafkaAdmin  # noqa: PLC0415
 
-        context = open_context(name)
-    return Fleet(context)
+    return KafkaAdmin(settings.client_config())
 
 
 class Fleet:
@@ -400,6 +399,20 @@ class Fleet:
         """Return a summary of every Connect cluster."""
         return read_status(self._clusters, context=self.context.name)
 
+    @permits(Permission.READ)
+    def overview(self, owner: str) -> ConnectorOverview:
+        """Return a connector with its topics, offsets or lag, spec and last changes."""
+        from seamark.fleet.overview import read_fleet_overview  # noqa: PLC0415
+
+        return read_fleet_overview(
+            self.connectors.get(owner),
+            self._clusters,
+            world=self._world,
+            journal=self.journal,
+            open_journal=self._find_journal,
+            names=self._identities,
+        )
+
     def waits(self) -> tuple[Wait, ...]:
         """Return the calls that have not ended yet. It can be used from another thread."""
         return self._clusters.waits() + self._write_clusters.waits()
@@ -580,18 +593,8 @@ class Fleet:
         return read_registered(self._find_journal)
 
     def _find_journal(self) -> JournalPort:
-        # Reading a change requires that all kinds of its actions are registered.
-        import seamark.fleet.kinds  # noqa: F401, PLC0415
-        from seamark.changes.setup import open_journal  # noqa: PLC0415
-        from seamark.changes.signing import SignedJournal  # noqa: PLC0415
-
         if self._opened is None:
-            self._opened = SignedJournal((self._open_journal or open_journal)(self.context), self._world.keys.read)
+            from seamark.fleet.kinds import open_signed_journal  # noqa: PLC0415
+
+            self._opened = open_signed_journal(self.context, self._world.keys, self._open_journal)
         return self._opened
-
-
-def build_kafka_admin(settings: KafkaSettings) -> KafkaPort:
-    """Build the real client of the brokers."""
-    from seamark.kafka.admin import KafkaAdmin  # noqa: PLC0415
-
-    return KafkaAdmin(settings.client_config())

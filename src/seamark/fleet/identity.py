@@ -17,7 +17,7 @@ from seamark.changes.plan import Plan
 from seamark.changes.step import Step
 from seamark.connect.clusters import Clusters
 from seamark.connect.config import find_group
-from seamark.connect.model import Worker
+from seamark.connect.model import Connector, Worker
 from seamark.context.urls import build_worker_id
 from seamark.core.readings import fan_out
 from seamark.core.refs import CONNECTOR, GLOB, TOPIC, ConnectorType, OwnerPatterns, parse_owner
@@ -286,31 +286,38 @@ class FleetLocks:
             for group, found in ((group, clusters.get(group, "")) for group in groups)
         ]
 
-    def find_patterns(self, owners: Sequence[str]) -> OwnerPatterns:
-        """Return the patterns by which locks in the journal name these owners.
+    def find_patterns(self, owners: Sequence[str | Connector]) -> OwnerPatterns:
+        """Return the patterns by which locks in the journal name these owners; a connector isn't requested again.
 
         A sink has the lock of its group, whose name its config can override. A Connect cluster that doesn't respond
         isn't an error, because the journal can be read without it: then all connectors of the name match.
         """
         return OwnerPatterns(tuple(dict.fromkeys(text for owner in owners for text in self._find_texts(owner))))
 
-    def _find_texts(self, owner: str) -> Iterator[str]:
+    def _find_texts(self, owner: str | Connector) -> Iterator[str]:
+        if isinstance(owner, Connector):
+            yield self._scope(owner.name, owner.cluster)
+            yield from self._find_group(owner)
+            return
         found = parse_owner(owner)
         if found.kind != CONNECTOR or found.cluster == TOPIC:
             yield owner
             return
         clusters = [found.cluster] if found.cluster in self._clusters.names else self._clusters.names
         name = found.name if found.cluster in self._clusters.names else owner
-        if found.cluster in self._clusters.names:
-            try:
-                yield build_scoped_owner(name, workers=self._identities.find_scope(found.cluster))
-            except SeamarkError:
-                yield name
-        else:
-            yield owner
+        yield self._scope(name, found.cluster) if found.cluster in self._clusters.names else owner
         for cluster in clusters if not GLOB & set(name) else ():
             with suppress(SeamarkError):
-                connector = self._clusters.client(cluster).read_connector(name)
-                if connector.type is ConnectorType.SINK:
-                    group = find_group(name, connector.config, self._clusters.settings(cluster))
-                    yield f"group/{group}"
+                yield from self._find_group(self._clusters.client(cluster).read_connector(name))
+
+    def _scope(self, name: str, cluster: str) -> str:
+        try:
+            # To read the journal, the group of the context is enough: nothing is changed under this name.
+            group = self._clusters.settings(cluster).group_id
+            return build_scoped_owner(name, workers=group or self._identities.find_scope(cluster))
+        except SeamarkError:
+            return name
+
+    def _find_group(self, connector: Connector) -> Iterator[str]:
+        if connector.type is ConnectorType.SINK:
+            yield f"group/{find_group(connector.name, connector.config, self._clusters.settings(connector.cluster))}"

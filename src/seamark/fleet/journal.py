@@ -25,6 +25,7 @@ from seamark.report.text import escape_json
 
 if TYPE_CHECKING:
     from seamark.changes.keys import Keys
+    from seamark.connect.model import Connector
     from seamark.context import Context
 
 
@@ -43,7 +44,7 @@ class Journal:
         journal: Callable[[], JournalPort],
         keys: Callable[[], Keys],
         actor: Callable[[], Actor],
-        find_patterns: Callable[[Sequence[str]], OwnerPatterns],
+        find_patterns: Callable[[Sequence[str | Connector]], OwnerPatterns],
     ) -> None:
         """Create the API. `find_changes` returns what changes the clusters of a plan, or raises for other clusters.
 
@@ -58,7 +59,7 @@ class Journal:
 
     def list(
         self,
-        owners: Sequence[str] = (),
+        owners: Sequence[str | Connector] = (),
         *,
         limit: int | None = None,
         only_open: bool = False,

@@ -3,6 +3,9 @@
 # ruff: noqa: F401 - each module registers its kinds when it is imported
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import seamark.connectors.actions
 import seamark.connectors.loggers
 import seamark.connectors.run_state
@@ -28,6 +31,20 @@ import seamark.offsets.write.steps
 import seamark.pipelines.actions
 import seamark.pipelines.rebuild
 import seamark.topics.actions
+from seamark.changes.setup import open_journal
+from seamark.changes.signing import SignedJournal
 from seamark.changes.step import STEPS
 
-__all__ = ["STEPS"]
+if TYPE_CHECKING:
+    from seamark.changes.journal import JournalPort
+    from seamark.changes.keys import Keys
+    from seamark.context import Context
+
+__all__ = ["STEPS", "open_signed_journal"]
+
+
+def open_signed_journal(
+    context: Context, keys: Keys, open_other: Callable[[Context], JournalPort] | None
+) -> SignedJournal:
+    """Open the journal of a context, or another one for it. Its changes can be decoded."""
+    return SignedJournal((open_other or open_journal)(context), keys.read)

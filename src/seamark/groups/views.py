@@ -27,7 +27,8 @@ def _seconds(delay: Delay | None) -> float | None:
     return None if delay is None else round(delay.seconds, 3)
 
 
-def _render_delay(delay: Delay | None) -> str:
+def render_delay(delay: Delay | None) -> str:
+    """Format a delay: `2 h`, or `~ 2 h` if it isn't exact."""
     if delay is None:
         return "-"
     return ("" if delay.is_exact else "~ ") + (render_duration(delay.seconds) if delay.seconds else "0 s")
@@ -92,7 +93,7 @@ POSITIONS: Listing[Row] = Listing(
         Column("earliest", "EARLIEST", lambda row: row[2].earliest if row[2] else None, right=True),
         Column("latest", "LATEST", lambda row: row[2].latest if row[2] else None, right=True),
         Column("lag", "LAG", lambda row: row[3], text=lambda row: _number(row[3]), right=True),
-        Column("seconds", "DELAY", lambda row: _seconds(row[4]), text=lambda row: _render_delay(row[4]), right=True),
+        Column("seconds", "DELAY", lambda row: _seconds(row[4]), text=lambda row: render_delay(row[4]), right=True),
         Column("metadata", "METADATA", lambda row: row[1].metadata, wide=True),
     ),
 )
@@ -111,7 +112,7 @@ LAGS: Listing[GroupLag] = Listing(
             "seconds",
             "DELAY",
             lambda found: _seconds(found.delay),
-            text=lambda found: _render_delay(found.delay),
+            text=lambda found: render_delay(found.delay),
             right=True,
         ),
         Column("worst", "WORST", _build_worst, text=_render_worst),
@@ -212,7 +213,7 @@ def _build_lag_lines(
     if not waiting:
         return [*lines, line(total)]
     _, longest = max(waiting, key=lambda pair: pair[0])
-    return [*lines, line(f"{total}; highest delay {_render_delay(longest.delay)} ({longest.name})")]
+    return [*lines, line(f"{total}; highest delay {render_delay(longest.delay)} ({longest.name})")]
 
 
 def _render_trend(values: Sequence[int | None]) -> str:

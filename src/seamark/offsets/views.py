@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from seamark.connect.model import Connector
 from seamark.connectors.views import build_heading
 from seamark.core.offsets import Certainty, Offset, OffsetMap
 from seamark.core.readings import Reading
@@ -149,6 +150,20 @@ def build_offsets_view(owned: OwnerOffsets, *, raw: bool = False, now: datetime 
         body=lambda: _build_body(owned, listing, rows, raw=raw),
         lines=lambda screen: _build_lines(owned, listing, rows, screen, raw=raw),
     )
+
+
+def build_offset_items(connector: Connector, offsets: Sequence[Offset]) -> list[dict[str, Any]]:
+    """Build offsets as Connect reports them as structured data."""
+    return PLAIN.build_items(_build_rows(connector, offsets))
+
+
+def build_offset_lines(connector: Connector, offsets: Sequence[Offset], screen: Screen) -> list[Line]:
+    """Build the table of offsets as Connect reports them."""
+    return PLAIN.build_lines(_build_rows(connector, offsets), screen)
+
+
+def _build_rows(connector: Connector, offsets: Sequence[Offset]) -> list[Row]:
+    return [Row(offset, times=find_times(connector, offset)) for offset in offsets]
 
 
 def build_finding(finding: OffsetFinding) -> dict[str, Any]:

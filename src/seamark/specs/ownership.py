@@ -33,6 +33,8 @@ from seamark.errors import FormatVersionError, SeamarkError
 # A spec in daily use is among the newest changes. If it is not, the whole journal is read. A change of a large fleet
 # has a megabyte: 50 of them are read within a second or two.
 _NEWEST_HEADS = 50
+# No spec has this ID.
+_NO_SPEC = " "
 
 
 class ClusterNames(Protocol):
@@ -232,6 +234,15 @@ def read_claims(spec: str, journal: Callable[[], JournalPort], names: ClusterNam
     except SeamarkError as error:
         return SpecOwnership(spec, trouble=error.message, _names=names)
     return claims
+
+
+def find_spec(owner: str, journal: Callable[[], JournalPort], names: ClusterNames | None = None) -> str:
+    """Return the spec that owns a connector or pipeline, from the newest changes; "" if none of them owns it."""
+    opened = journal()
+    claims = SpecOwnership(_NO_SPEC, opened, _names=names)
+    claims._take_own(opened.heads(limit=_NEWEST_HEADS), is_all=True)  # noqa: SLF001 - as `read_claims` does
+    found = claims._read_others().get(owner)  # noqa: SLF001
+    return found.spec if found else ""
 
 
 def read_owned(plan: Plan) -> dict[str, str]:

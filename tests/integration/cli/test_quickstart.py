@@ -116,7 +116,8 @@ def test_readme_works_word_for_word(tmp_path):
     assert parts["readme 2"].count("log-purchase") >= 3
     assert "HEALTHY" in parts["readme 2"]
     # Its first change: previewed, made and in the journal.
-    assert "created seamark-journal" in parts["readme 3"]
+    assert "3 to create" in parts["readme 3"]
+    assert "created seamark-journal" in done.stderr
     assert (
         re.findall(r'poll\.interval\.ms  "1000" → "2000"', parts["readme 4"])
         == ['poll.interval.ms  "1000" → "2000"'] * 2

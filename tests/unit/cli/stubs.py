@@ -19,6 +19,7 @@ from seamark.core.refs import ConnectorType
 from seamark.core.secrets import PLUGIN_KEYS
 from seamark.errors import NotFoundError, SeamarkError
 from seamark.offsets.model import OwnerOffsets
+from seamark.overview.connector import ConnectorOverview
 from seamark.overview.status import ClusterStatus, FleetStatus
 
 NOON = datetime(2026, 11, 14, 12, 4, 31, tzinfo=UTC)
@@ -106,6 +107,9 @@ class StubFleet:
     @property
     def doctor(self) -> Any:
         return SimpleNamespace(examine=self.check_connectivity)
+
+    def overview(self, owner: str) -> ConnectorOverview:
+        return ConnectorOverview(self._one_connector(owner))
 
     def waits(self) -> tuple[()]:
         return ()

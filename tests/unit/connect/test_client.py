@@ -23,7 +23,6 @@ from seamark.errors import (
     InvalidSettingError,
     MissingSettingError,
     NotFoundError,
-    RefusedError,
     RejectedError,
     UnknownOutcomeError,
     UnreachableError,
@@ -264,9 +263,8 @@ def test_a_call_that_was_done_after_a_partial_answer_is_done():
         lambda client: client.create_connector("x", {}, initial_state="STOPPED"),
         lambda client: client.set_logger("root", "INFO", scope="cluster"),
         lambda client: client.patch_config("x", {"a": "b"}),
-        lambda client: client.read_health(),
     ],
-    ids=["patch", "reset", "initial state", "cluster logger", "patch config", "health"],
+    ids=["patch", "reset", "initial state", "cluster logger", "patch config"],
 )
 def test_what_a_worker_is_too_old_for_is_not_sent(call):
     old = httpx2.Response(200, json={**ROOT, "version": "3.5.2"})
@@ -445,11 +443,20 @@ def test_verification_can_be_switched_off_but_is_on_by_itself(monkeypatch):
     assert [context.verify_mode for context in made] == [ssl.CERT_REQUIRED, ssl.CERT_NONE]
 
 
-def test_offsets_too_old_to_read_are_refused_before_they_are_asked_for():
-    client, network = open_client({"one": httpx2.Response(200, json={**ROOT, "version": "3.4.0"})})
-    with pytest.raises(RefusedError):
+@pytest.mark.parametrize("status", [404, 405])
+def test_read_that_a_worker_is_too_old_for_is_explained_by_its_version(status):
+    def answer(request):
+        if request.url.path.endswith("/offsets"):
+            return connect_error(status, f"HTTP {status}")
+        return httpx2.Response(200, json={**ROOT, "version": "3.4.0"})
+
+    client, network = open_client({"one": answer}, urls=("http://one:1",))
+    with pytest.raises(UnsupportedError) as caught:
         client.read_offsets("x")
-    assert {path for _, _, path in network.asked} == {"/"}
+    assert "3.5" in f"{caught.value.message} {caught.value.cause} {caught.value.hint}"
+    paths = [path for _, _, path in network.asked]
+    assert paths[0] == "/connectors/x/offsets"
+    assert paths[-1] == "/"
 
 
 @pytest.mark.parametrize(("second", "wanted"), [((), {}), (("a",), {"a": None})], ids=["forgotten", "lasting"])

@@ -12,7 +12,6 @@ from seamark.connect.model import Connector, ConnectorStatus, State, Task, Worke
 from seamark.connectors.model import Health
 from seamark.connectors.views import (
     TASKS,
-    build_connector_view,
     build_connectors_view,
     render_health,
     render_state,
@@ -27,6 +26,7 @@ from seamark.doctor.views import build_findings_view
 from seamark.errors import MissingSettingError, SeamarkError, UnreachableError
 from seamark.offsets.model import OwnerOffsets
 from seamark.offsets.views import build_offsets_view
+from seamark.overview.connector import ConnectorOverview, build_overview_view
 from seamark.overview.status import ClusterStatus, FleetStatus, build_status_view
 from seamark.report.data import OutputFormat
 from seamark.report.listing import render_view
@@ -56,16 +56,16 @@ def test_connectors_listing(snapshot, form):
 @pytest.mark.parametrize("form", OutputFormat)
 def test_connector_detail(snapshot, form):
     PLUGIN_KEYS.remember(FLEET[1].cluster, FLEET[1].config["connector.class"], frozenset())
-    assert show(build_connector_view(FLEET[1]), form) == snapshot
+    assert show(build_overview_view(ConnectorOverview(FLEET[1])), form) == snapshot
 
 
 def test_connector_without_status_says_so(snapshot):
-    assert show(build_connector_view(FLEET[3])) == snapshot
+    assert show(build_overview_view(ConnectorOverview(FLEET[3]))) == snapshot
 
 
 def test_connector_that_failed_itself_shows_its_own_trace():
     failed = Connector("a", "b", ConnectorType.SINK, {}, ConnectorStatus(State.FAILED, trace=TRACE))
-    assert "Tolerance exceeded" in show(build_connector_view(failed))
+    assert "Tolerance exceeded" in show(build_overview_view(ConnectorOverview(failed)))
 
 
 @pytest.mark.parametrize("form", [OutputFormat.TABLE, OutputFormat.WIDE, OutputFormat.JSON])
@@ -188,7 +188,7 @@ def test_a_trace_is_folded_to_its_causes_without_secrets():
 
 
 def test_wide_shows_the_whole_trace():
-    text = show(build_connector_view(FLEET[1]), OutputFormat.WIDE)
+    text = show(build_overview_view(ConnectorOverview(FLEET[1])), OutputFormat.WIDE)
     assert "WorkerSourceTask.java:42" in text
     assert "hunter2" not in text
 

@@ -18,7 +18,7 @@ from seamark.changes.views import build_change_view, build_plan_view
 from seamark.cli.context import ContextRow, build_contexts_view, build_settings_view
 from seamark.connect.model import Connector, ConnectorStatus, State, Task, Worker
 from seamark.connectors.model import Health
-from seamark.connectors.views import build_connector_view, build_connectors_view
+from seamark.connectors.views import build_connectors_view
 from seamark.connectors.worker_views import build_workers_view
 from seamark.core.offsets import Offset
 from seamark.core.readings import Finding, Reading, Severity
@@ -27,6 +27,7 @@ from seamark.doctor.views import build_findings_view
 from seamark.errors import UnreachableError
 from seamark.offsets.model import OwnerOffsets
 from seamark.offsets.views import build_offsets_view
+from seamark.overview.connector import ConnectorOverview, build_overview_view
 from seamark.overview.status import ClusterStatus, FleetStatus, build_status_view
 from seamark.report.listing import View
 
@@ -99,7 +100,7 @@ def build_views(text: str) -> list[View[Any]]:
     finding = Finding(text, Severity.ERROR, text, text, fix=text)
     return [
         build_connectors_view([connector], failures),
-        build_connector_view(connector),
+        build_overview_view(ConnectorOverview(connector)),
         build_workers_view(Reading((worker,), failures)),
         build_offsets_view(OwnerOffsets(text, connector, (offset, sink), route=text, notes=(text,))),
         build_status_view(FleetStatus(text, (cluster,), failures)),

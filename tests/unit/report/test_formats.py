@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from seamark.connectors.views import build_connector_view
+from seamark.overview.connector import ConnectorOverview, build_overview_view
 from seamark.report.data import OutputFormat
 from seamark.report.listing import Column, Listing, View, render_tick, render_view, stream_view
 from seamark.report.text import Screen
@@ -91,7 +91,7 @@ def test_watch_writes_one_json_line_a_reading_and_one_csv_header(snapshot):
 
 
 def test_secrets_of_a_config_are_in_no_format():
-    view = build_connector_view(build_connector())
+    view = build_overview_view(ConnectorOverview(build_connector()))
     for form in OutputFormat:
         assert "hunter2" not in render_view(view, form)
 

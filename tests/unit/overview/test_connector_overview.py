@@ -1,0 +1,110 @@
+"""`connectors show`: what belongs to a connector, from Connect, the brokers and the journal, in few requests."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from seamark.core.offsets import Offset
+from seamark.errors import UnreachableError, UnsupportedError
+from tests.unit.fleet.living import SOURCE_CONFIG
+from tests.unit.scenarios.offsets import OffsetEnvironment
+from tests.unit.transcripts.over_http import serve_over_http
+
+
+def build_spec(topic):
+    return {"connectors": {"fs": {"config": {**SOURCE_CONFIG, "topic": topic}}}}
+
+
+@pytest.fixture
+def env(tmp_path, monkeypatch):
+    return OffsetEnvironment(tmp_path, monkeypatch, output="text")
+
+
+def show(env, *argv):
+    ended = env.execute(["connectors", "show", *argv])
+    assert ended.code == 0, ended.err
+    return ended.out
+
+
+def read(env, name):
+    return json.loads(show(env, name, "-o", "json"))
+
+
+def test_source_has_its_offsets_topics_and_changes(env):
+    env.game.offsets["fs"] = (Offset({"filename": "/in"}, {"position": 100}),)
+    env.game.used_topics["fs"] = ("t",)
+    assert env.execute(["connectors", "pause", "fs", "--yes"]).code == 0
+    assert env.execute(["connectors", "pause", "lake", "--yes"]).code == 0
+    assert env.execute(["connectors", "resume", "fs", "--yes"]).code == 0
+    found = read(env, "fs")
+    assert found["offsets"] == [{"partition": {"filename": "/in"}, "offset": {"position": 100}}]
+    assert found["topics"] == ["t"]
+    assert [one["title"] for one in found["changes"]] == ["resume fs", "pause fs"]
+    assert (found["group"], found["lag"], found["spec"], found["failures"]) == (None, None, None, [])
+    lines = show(env, "fs").splitlines()
+    assert lines.index("Offsets (1)") < lines.index("Topics (1)") < lines.index("Last changes")
+    assert any("filename /in" in text and "position 100" in text for text in lines)
+
+
+def test_sink_has_its_group_with_the_lag_and_changes_of_the_group(env):
+    assert env.execute(["offsets", "move", "lake", "--to", "5", "--topic", "t:0", "--yes"]).code == 0
+    found = read(env, "lake")
+    assert found["group"] == "connect-lake"
+    assert found["lag"]["lag"] == (10 - 5) + (10 - 6)
+    assert found["offsets"] is None
+    assert len(found["changes"]) == 1
+    assert "Group connect-lake\n  stable, lag 9 in 2 partitions" in show(env, "lake").replace("empty", "stable")
+
+
+def test_spec_that_owns_a_connector_is_named_until_another_one_does(env):
+    (env.folder / "_defaults.yaml").write_text("spec: first\n")
+    env.write("fleet.yaml", build_spec("one"))
+    ended = env.execute(["apply", "-f", ".", "--yes", "--adopt"])
+    assert ended.code == 0, ended.err
+    assert read(env, "fs")["spec"] == "first"
+    assert "  spec    first\n" in show(env, "fs")
+    assert read(env, "lake")["spec"] is None
+    (env.folder / "_defaults.yaml").write_text("spec: second\n")
+    env.write("fleet.yaml", build_spec("two"))
+    assert env.execute(["apply", "-f", ".", "--yes", "--adopt"]).code == 0
+    assert read(env, "fs")["spec"] == "second"
+
+
+def test_what_cannot_be_read_is_reported_in_its_place(env, monkeypatch):
+    env.game.failing["read_offsets", "fs"] = UnsupportedError("the workers are too old")
+    env.game.failing["read_topics", "fs"] = UnreachableError("no answer from w1")
+
+    def fail(_):
+        raise UnreachableError("x")
+
+    monkeypatch.setattr(type(env.brokers), "read_consumer_groups", fail)
+    assert {one["part"] for one in read(env, "fs")["failures"]} == {"offsets", "topics"}
+    text = show(env, "fs")
+    assert "Offsets (0)\n  offsets could not be read: the workers are too old\n" in text
+    assert "Topics (0)\n  topics could not be read: no answer from w1\n" in text
+    assert "Config (5 keys)" in text
+    assert "  lag could not be read: x\n" in show(env, "lake")
+
+
+def test_long_lists_are_cut_with_the_command_that_shows_the_rest(env):
+    env.game.offsets["fs"] = tuple(Offset({"filename": f"/in{number}"}, {"position": 1}) for number in range(1200))
+    env.game.used_topics["fs"] = tuple(f"t{number}" for number in range(12))
+    text = show(env, "fs")
+    assert "  … 1,190 more: seamark offsets show game/fs\n" in text
+    assert "  … 2 more: -o wide\n" in text
+    assert len(text.splitlines()) < 45
+    assert "t9" in show(env, "fs", "-o", "wide")
+
+
+@pytest.mark.parametrize("name", ["fs", "lake"])
+def test_at_most_six_requests_go_to_connect(env, name):
+    assert env.execute(["connectors", "pause", name, "--yes"]).code == 0
+    with serve_over_http(env) as fake:
+        before = len(fake.requests)
+        found = read(env, name)
+        requests = [f"{one.method} {one.path}" for one in list(fake.requests)[before:]]
+    assert found["failures"] == []
+    assert len(found["changes"]) == 1
+    assert len(requests) <= 6, "; ".join(requests)
