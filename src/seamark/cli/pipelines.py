@@ -189,14 +189,16 @@ def rebuild_landing(
             return
         plan.check_losses(allow_row_loss=allow_row_loss)
 
-        def swap(catch_up: Callable[[], None]) -> None:
-            planned = fleet.pipelines.plan_swap(declared)
+        def swap(rebuild: str, catch_up: Callable[[], None]) -> None:
+            planned = fleet.pipelines.plan_swap(declared, rebuild=rebuild)
             show_plan(session, planned, is_preview=False)
             word = confirm_plan(session, fleet, planned, yes=yes)
             catch_up()
             run_change(
                 session,
-                lambda progress: fleet.apply(fleet.pipelines.plan_swap(declared), progress, confirm=word),
+                lambda progress: fleet.apply(
+                    fleet.pipelines.plan_swap(declared, rebuild=rebuild), progress, confirm=word
+                ),
             )
 
         lines = LandLines(session.reporter.note, LandMetrics(name, file=None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -15,13 +15,14 @@ from seamark.changes.locks import pipeline_lock
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_image, step_kind
 from seamark.core.refs import Port, build_pipeline_owner
 from seamark.errors import NotFoundError, RefusedError, SeamarkError
-from seamark.kafka.api import BROKERS
+from seamark.kafka.api import BROKERS, BrokerPort
+from seamark.kafka.model import OffsetSpec, TopicStatus
 from seamark.pipelines.declared import PipelineSpec
 from seamark.policy.permissions import Permission
 from seamark.report.listing import Column, Listing, View
 from seamark.report.words import render_count, render_number
 from seamark.tables.definition import Landing
-from seamark.tables.model import LedgerEntry, TableRebuild, TableVersion
+from seamark.tables.model import KAFKA_OFFSET, TableRebuild, TableVersion
 from seamark.tables.registry import RebuildableTable
 
 OpenTable = Callable[[str, str, str, str], RebuildableTable]
@@ -158,7 +159,7 @@ class RestoreTable(_ReplacesFiles):
     def intend(self, world: Environment) -> Intent:
         table = self.open(world)
         current, former = table.read_current(), table.find_version(self.generation, since=self.since)
-        _check_kept(world, self.subject, former.entries.values())
+        check_kept(world.use(BROKERS)(), self.subject, former=former, current=current)
         return Intent(
             before={_GENERATION: current.generation},
             after={_GENERATION: self.generation},
@@ -166,7 +167,10 @@ class RestoreTable(_ReplacesFiles):
         )
 
     def perform(self, world: Environment, intent: Intent) -> str | None:
-        self.open(world).restore(intent.extra["after"][_VERSION], generation=self.generation)
+        table = self.open(world)
+        former = table.find_version(self.generation, since=self.since)
+        check_kept(world.use(BROKERS)(), self.subject, former=former, current=table.read_current())
+        table.restore(intent.extra["after"][_VERSION], generation=self.generation)
         return None
 
 
@@ -185,22 +189,46 @@ def _spell_number(value: int | None) -> str | None:
     return None if value is None else render_number(value)
 
 
-def _check_kept(world: Environment, owner: str, entries: Iterable[LedgerEntry]) -> None:
-    """Check that the records after these offsets are still there: they are to be processed again.
+def check_kept(brokers: BrokerPort, owner: str, *, former: TableVersion, current: TableVersion) -> None:
+    """Check that the records between two versions are still there: they are to be processed again.
 
     Raises:
-        RefusedError: Some were deleted, so that their rows would be lost.
+        RefusedError: Some were deleted, or their topic was, so that their rows would be lost.
     """
-    spots = {(entry.topic, entry.partition): entry for entry in entries}
-    found = world.use(BROKERS)().read_bounds(list(spots)).require_complete(what="the topic")
-    for spot, entry in spots.items():
-        if (edge := found[spot].earliest) > entry.next_offset:
-            raise RefusedError(
-                f"the files of {owner} can't be restored: the topic no longer has all records since then; no changes "
-                "were made",
-                cause=f"{entry} starts at offset {edge:,}, and the files end at {entry.next_offset:,}",
-                hint="read the earlier version of the table with VERSION AS OF, or rebuild it again",
-            )
+    later = [one for key, one in current.entries.items() if one.next_offset > _find_offset(former, key)]
+    if not later:
+        return
+    topic = brokers.read_topics([later[0].topic])
+    present = topic.items[0] if topic.items else None
+    gone = [one for one in later if present is None or one.topic_id != present.topic_id]
+    if gone:
+        raise _build_lost(owner, f"topic {gone[0].topic} was deleted or recreated since")
+    if present is not None and is_compacted(present) and not former.is_keyed:
+        raise _build_lost(owner, f"topic {present.name} is compacted: only the last record of each key is left")
+    found = brokers.read_bounds([(one.topic, one.partition) for one in later]).require_complete(what="the topic")
+    for one in later:
+        edge, offset = found[one.topic, one.partition].earliest, _find_offset(former, one.key)
+        if edge > offset:
+            raise _build_lost(owner, f"{one} starts at offset {edge:,}, and the files end at {offset:,}")
+
+
+def _find_offset(version: TableVersion, key: tuple[str, int]) -> int:
+    found = version.entries.get(key)
+    return 0 if found is None else found.next_offset
+
+
+def _build_lost(owner: str, cause: str) -> RefusedError:
+    return RefusedError(
+        f"the files of {owner} can't be restored: the topic no longer has all records since then; no changes were made",
+        cause=cause,
+        hint="read the earlier version of the table with VERSION AS OF, or rebuild it again",
+    )
+
+
+def is_compacted(topic: TopicStatus) -> bool:
+    """Return whether a topic drops older records of a key."""
+    policy = topic.configs.get("cleanup.policy")
+    return policy is not None and "compact" in (policy.value or "")
 
 
 def find_open(table: RebuildableTable, rebuild: str = "") -> TableRebuild:
@@ -266,15 +294,20 @@ class RebuildPlan:
 
     def find_losses(self) -> tuple[str, ...]:
         """Return why rows of the table may be missing after the rebuild."""
-        landing = self.declared.landing
-        deleted = [one for one in self.partitions if one.begin > 0 and one.landed is not None and one.landed > 0]
+        landing, is_known = self.declared.landing, any(one.landed is not None for one in self.partitions)
+        # Without offsets, because they were reset, nobody knows which records the rows are from.
+        deleted = [one for one in self.partitions if one.begin > 0 and (one.landed or 0) > 0]
+        if not is_known and not self.stale and self.current.rows != 0:
+            deleted = [one for one in self.partitions if one.begin > 0]
         found = [
             f"{landing.topic}-{one.partition} starts at offset {render_number(one.begin)}: earlier records were deleted"
             for one in deleted
         ]
         if self.stale:
             found.append(f"the table has records of a deleted topic {landing.topic}")
-        if self.is_compacted and not landing.mode.has_key:
+        # The last record of a key is the one that counts only if the topic's key and order are those of the table.
+        is_last_enough = landing.is_key_in_key and landing.order in ((), (KAFKA_OFFSET,))
+        if self.is_compacted and not (landing.mode.has_key and is_last_enough):
             found.append(f"{landing.topic} is compacted: only the last record of each key is left")
         return tuple(found)
 
@@ -324,6 +357,8 @@ def describe_rebuild(plan: RebuildPlan) -> tuple[str, ...]:
     if plan.existing is not None:
         lines.append(f"an unfinished rebuild continues, with {render_count(plan.existing.contents.files, 'file')}")
     lines.append(f"{render_count(plan.left, 'record')} of {landing.topic} are read into new files beside them")
+    if plan.declared.start is not OffsetSpec.EARLIEST:
+        lines.append("also records from before the start of the pipeline, which the table was not to have")
     return (*lines, *(f"rows may be missing: {one}" for one in plan.find_losses()))
 
 

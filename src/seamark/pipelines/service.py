@@ -33,6 +33,7 @@ from seamark.pipelines.rebuild import (
     build_digest,
     build_partitions,
     find_open,
+    is_compacted,
 )
 from seamark.pipelines.source_columns import ReadSource, SourceReader, resolve_columns
 from seamark.pipelines.status import (
@@ -62,10 +63,39 @@ if TYPE_CHECKING:
     from seamark.pipelines.declared import DesiredLanding
     from seamark.pipelines.progress import BatchLanded, LandProgress, MemberStatus, PipelineLag
     from seamark.pipelines.spark_job import LandTarget, OnBatch, OnProgress
-    from seamark.tables.model import LedgerEntry
+    from seamark.tables.definition import Landing
+    from seamark.tables.model import LedgerEntry, TableRebuild
     from seamark.tables.registry import RebuildableTable
 
 Swapped = TypeVar("Swapped")
+
+
+def _check_digest(found: TableRebuild, landing: Landing) -> None:
+    if found.digest != build_digest(landing):
+        raise RefusedError(
+            f"an unfinished rebuild of {landing.table} was begun with another definition of {landing.name}",
+            cause="rows of both can't be in one table",
+            hint=f"discard it: seamark pipelines rebuild {landing.name} --discard",
+        )
+
+
+def _begin_rebuild(table: RebuildableTable, plan: RebuildPlan) -> str:
+    """Begin the rebuild of a plan, or continue the one that it found. Returns its ID.
+
+    Raises:
+        RefusedError: Another one was begun since.
+    """
+    landing, found = plan.declared.landing, table.find_rebuild()
+    if plan.existing is not None:
+        return find_open(table, plan.existing.id).id
+    if found is not None and not found.is_swapped:
+        raise RefusedError(
+            f"another rebuild of {landing.table} was begun in the meantime; no changes were made",
+            hint=f"wait until it has ended, or discard it: seamark pipelines rebuild {landing.name} --discard",
+        )
+    # What is left of one that was swapped in before.
+    table.discard_rebuild()
+    return table.begin_rebuild(landing, digest=build_digest(landing))
 
 
 def list_table_files(declared: PipelineSpec) -> Sequence[FilePart]:
@@ -330,16 +360,12 @@ class Pipelines:
             NotFoundError: There is no table, or no topic.
         """
         landing, table = declared.landing, self._open_rebuildable(declared)
+        self._check_applied(declared)
         topic, current, found = self._read_topic(declared), table.read_current(), table.find_rebuild()
         check_bindable(landing, len(topic.partitions))
         existing = found if found is not None and not found.is_swapped else None
-        digest = build_digest(landing)
-        if existing is not None and existing.digest != digest:
-            raise RefusedError(
-                f"an unfinished rebuild of {landing.table} was begun with another definition of {landing.name}",
-                cause="rows of both can't be in one table",
-                hint=f"discard it: seamark pipelines rebuild {landing.name} --discard",
-            )
+        if existing is not None:
+            _check_digest(existing, landing)
         rebuilt = {} if existing is None else existing.contents.entries
         recreated = [entry for entry in rebuilt.values() if entry.topic_id != topic.topic_id]
         if recreated:
@@ -348,7 +374,6 @@ class Pipelines:
                 hint=f"discard it: seamark pipelines rebuild {landing.name} --discard",
             )
         bounds = self._kafka().read_bounds(topic.spots).require_complete(what=f"the topic {topic.name}")
-        policy = topic.configs.get("cleanup.policy")
         return RebuildPlan(
             declared,
             current,
@@ -361,13 +386,13 @@ class Pipelines:
             ),
             existing=existing,
             stale=sum(entry.topic_id != topic.topic_id for entry in current.entries.values()),
-            is_compacted=policy is not None and "compact" in (policy.value or ""),
+            is_compacted=is_compacted(topic),
         )
 
     def rebuild(
         self,
         plan: RebuildPlan,
-        swap: Callable[[Callable[[], None]], Swapped],
+        swap: Callable[[str, Callable[[], None]], Swapped],
         *,
         allow_row_loss: bool = False,
         spark: SparkOptions | None = None,
@@ -379,8 +404,9 @@ class Pipelines:
 
         Args:
             plan: What `plan_rebuild` returned.
-            swap: Called when the new files have all records. It is passed a function that has a running
-                pipeline wait and adds the records that came since, so that `plan_swap` can be applied right after it.
+            swap: Called when the new files have all records. It is passed the ID of the rebuild, for `plan_swap`, and
+                a function that has a running pipeline wait and adds the records that came since, so that the swap can
+                be applied right after it.
             allow_row_loss: Whether rows may be lost whose records the topic no longer has.
             spark: Where Spark runs.
             on_batch: Called after each batch.
@@ -400,10 +426,9 @@ class Pipelines:
         plan.check_losses(allow_row_loss=allow_row_loss)
         require_spark()
         table = self._open_rebuildable(declared)
-        if plan.existing is None:
-            # What is left of one that was swapped in before.
-            table.discard_rebuild()
-            table.begin_rebuild(landing, digest=build_digest(landing))
+        # Hours may have passed since the plan was shown.
+        self.plan_rebuild(declared).check_losses(allow_row_loss=allow_row_loss)
+        rebuild = _begin_rebuild(table, plan)
         work = Work("rebuild", landing.name, f"seamark pipelines rebuild {landing.name}")
         with open_spark(spark or SparkOptions(), work) as session:
             from seamark.pipelines.spark_job import DEFAULT_RECORDS, LandEnds, run_rebuild  # noqa: PLC0415
@@ -419,6 +444,7 @@ class Pipelines:
                 session,
                 landing,
                 ends,
+                rebuild=rebuild,
                 records=declared.records or DEFAULT_RECORDS,
                 on_batch=on_batch,
                 on_wait=on_wait,
@@ -441,21 +467,41 @@ class Pipelines:
 
             read()
 
-            return swap(catch_up)
+            return swap(rebuild, catch_up)
 
-    def plan_swap(self, declared: PipelineSpec) -> PlannedChange:
-        """Plan to replace the files of a pipeline's table by those of its rebuild.
+    def plan_swap(self, declared: PipelineSpec, *, rebuild: str = "") -> PlannedChange:
+        """Plan to replace the files of a pipeline's table by those of its rebuild, which has the ID `rebuild`.
 
         Raises:
-            NotFoundError: There is no rebuild.
+            NotFoundError: There is no rebuild, or it is another one.
+            RefusedError: The rebuild, or the pipeline in the journal, has another definition.
         """
         if self._planner is None:
             raise UsageError("this environment can't change tables")
-        name = declared.landing.name
-        found = find_open(self._open_rebuildable(declared))
+        self._check_applied(declared)
+        landing, found = declared.landing, find_open(self._open_rebuildable(declared), rebuild)
+        _check_digest(found, landing)
         place = declared.technology.place
-        swap = SwapTable(name, place, declared.where, declared.landing.table, rebuild=found.id)
-        return self._planner().plan(f"rebuild the table of pipeline {name}", [swap])
+        swap = SwapTable(landing.name, place, declared.where, landing.table, rebuild=found.id)
+        return self._planner().plan(f"rebuild the table of pipeline {landing.name}", [swap])
+
+    def _check_applied(self, declared: PipelineSpec) -> None:
+        """Check that a registered pipeline has this definition: the next batches would be built by the registered one.
+
+        Raises:
+            RefusedError: It has another one.
+        """
+        name = declared.landing.name
+        try:
+            (registered,) = self.declared(names=[name])
+        except NotFoundError:
+            return
+        if build_digest(registered.landing) != build_digest(declared.landing):
+            raise RefusedError(
+                f"the journal has another definition of pipeline {name}; no changes were made",
+                cause="a running pipeline would continue with that one, and add its rows to the rebuilt ones",
+                hint="apply the spec file first: seamark apply -f PATH",
+            )
 
     def discard_rebuild(self, declared: PipelineSpec) -> bool:
         """Discard an unfinished rebuild. Its files are deleted by vacuum. Returns whether there was one.
@@ -465,11 +511,8 @@ class Pipelines:
         """
         name = declared.landing.name
         check_permission(build_access(self._context), Permission.OPERATE, doing=f"discard the rebuild of {name}")
-        table = self._open_rebuildable(declared)
-        if table.find_rebuild() is None:
-            return False
-        table.discard_rebuild()
-        return True
+        # Without reading it: it may be damaged.
+        return self._open_rebuildable(declared).discard_rebuild()
 
     def _open_rebuildable(self, declared: PipelineSpec) -> RebuildableTable:
         landing = declared.landing

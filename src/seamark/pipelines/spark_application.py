@@ -151,10 +151,11 @@ class _FittedRun:
         return self._run.is_catching_up
 
     def begin(self) -> None:
+        # Each time: a rebuild may have replaced the table since, or its undo.
+        table = self._spec.open_table()
+        if statements := table.plan_layout():
+            table.apply_layout(statements)
         if self._opened is None:
-            table = self._spec.open_table()
-            if statements := table.plan_layout():
-                table.apply_layout(statements)
             self._opened = self._open_run(self._spec)
         self._run.begin()
 

@@ -231,14 +231,14 @@ def run_in_tasks(spark: SparkSession) -> RunTasks:
 
 
 class LakeTarget:
-    """The table of one pipeline in a lake, for the driver; with `is_rebuild`, the rebuild of that table."""
+    """The table of one pipeline in a lake, for the driver; with the ID of a rebuild, that rebuild of the table."""
 
-    def __init__(self, landing: Landing, lake: TableLocation, *, is_rebuild: bool = False) -> None:
+    def __init__(self, landing: Landing, lake: TableLocation, *, rebuild: str = "") -> None:
         self._landing = landing
         self._lake = lake
-        self._is_rebuild = is_rebuild
+        self._is_rebuild = bool(rebuild)
         table = LakeTable(lake.below(landing.table), owner=landing.owner)
-        self._table = open_rebuild(table) if is_rebuild else table
+        self._table = open_rebuild(table, rebuild=rebuild) if rebuild else table
         self._letters = WrittenLetters(landing)
         self._kept_letters = 0
         self._seen: Position | None = None

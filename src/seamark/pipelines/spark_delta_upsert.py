@@ -218,8 +218,8 @@ def build_merge_receipt(merged: MergeResult) -> dict[str, Any]:
 class UpsertLakeTarget(LakeTarget):
     """The table of one pipeline with a key, for the driver."""
 
-    def __init__(self, landing: Landing, lake: TableLocation, *, is_rebuild: bool = False) -> None:
-        super().__init__(landing, lake, is_rebuild=is_rebuild)
+    def __init__(self, landing: Landing, lake: TableLocation, *, rebuild: str = "") -> None:
+        super().__init__(landing, lake, rebuild=rebuild)
         self._binding: Binding | None = None
         self._index: BucketIndex | None = None
         self._others: frozenset[str] = frozenset()
@@ -240,6 +240,13 @@ class UpsertLakeTarget(LakeTarget):
 
     def land(self, rows: DataFrame, steps: Sequence[LedgerAdvance], *, number: int) -> BatchLanded:
         """Have tasks merge the records of a batch, and commit the new files with the offsets."""
+        landed = self._merge_again(rows, steps, number=number)
+        if self._is_rebuild:
+            # A batch expires rows by the times of those before it, and its own may span years.
+            self._expire_all(rows.sparkSession)
+        return landed
+
+    def _merge_again(self, rows: DataFrame, steps: Sequence[LedgerAdvance], *, number: int) -> BatchLanded:
         for _ in range(_ATTEMPTS - 1):
             try:
                 return self._merge(rows, steps, number=number)
@@ -283,6 +290,20 @@ class UpsertLakeTarget(LakeTarget):
         return BatchLanded(
             number, rows=counts["rows"], deleted=counts["deleted"] + counts["expired"], dead=counts["dead"]
         )
+
+    def _expire_all(self, spark: SparkSession) -> None:
+        """Delete the rows that have expired by the records so far, in a commit of its own."""
+        index = self._index or self._read_index()
+        with self._committing:
+            seen = self._seen or self._table.read_position()
+            rules = self._build_rules(seen.vector.times)
+            receipts = [] if rules.expire_before is None else self._expire(spark, index, rules, [])
+            removed = {path for one in receipts for path in one["removed"]}
+            if not removed:
+                return
+            files = [DataFile(**file) for one in receipts for file in one["files"]]
+            self._seen = self._table.commit(files, [], seen=seen, rewrite=self._build_rewrite(index, removed))
+            self._index = self._update_index(index, files, removed)
 
     # --- which files there are
 
@@ -343,7 +364,9 @@ class UpsertLakeTarget(LakeTarget):
 
     def _check_expired(self, index: BucketIndex, expired: int) -> None:
         landing = self._landing
-        if expired > landing.max_delete_share * index.rows:
+        # A rebuild goes through years of the topic in a few batches, and its rows are confirmed before they are
+        # swapped in.
+        if not self._is_rebuild and expired > landing.max_delete_share * index.rows:
             raise RefusedError(
                 f"{expired:,} of {index.rows:,} rows of {landing.table} would be deleted at once, more than "
                 f"to.max_delete allows ({landing.max_delete}); no changes were made",
@@ -387,7 +410,7 @@ def _divide_rows(rows: DataFrame, bits: int) -> DataFrame:
     return rows.repartitionById(1 << bits, sf.col(HASH).bitwiseAND(sf.lit((1 << bits) - 1)))
 
 
-def open_lake_target(landing: Landing, lake: TableLocation, *, is_rebuild: bool = False) -> LakeTarget:
-    """Return the table of one pipeline in a lake, for the driver; with `is_rebuild`, the rebuild of that table."""
+def open_lake_target(landing: Landing, lake: TableLocation, *, rebuild: str = "") -> LakeTarget:
+    """Return the table of one pipeline in a lake, for the driver; with the ID of a rebuild, that rebuild of it."""
     kind = UpsertLakeTarget if landing.mode.has_key else LakeTarget
-    return kind(landing, lake, is_rebuild=is_rebuild)
+    return kind(landing, lake, rebuild=rebuild)

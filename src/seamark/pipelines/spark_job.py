@@ -145,7 +145,7 @@ class PipelineRun:
         records: int = DEFAULT_RECORDS,
         start: OffsetSpec = OffsetSpec.EARLIEST,
         on_progress: OnProgress | None = None,
-        is_rebuild: bool = False,
+        rebuild: str = "",
     ) -> None:
         self._spark = spark
         self._landing = landing
@@ -156,7 +156,7 @@ class PipelineRun:
         self._client = ends.build_client()
         self._topic = topic
         # Resolved by name, because a run in a database needs no Delta, and one in a lake no driver of PostgreSQL.
-        more = {"is_rebuild": True} if is_rebuild else {}
+        more = {"rebuild": rebuild} if rebuild else {}
         self._target: LandTarget = resolve_name(find_technology(landing.store).driver)(landing, ends.target, **more)
         self._is_prepared = False
         self._recipe: FrameRecipe | None = None
@@ -423,23 +423,25 @@ def run_rebuild(
     landing: Landing,
     ends: LandEnds,
     *,
+    rebuild: str,
     records: int = DEFAULT_RECORDS,
     on_batch: OnBatch | None = None,
     on_wait: OnWait | None = None,
     stop: threading.Event | None = None,
 ) -> None:
-    """Process the available records of a pipeline into the rebuild of its table, from the first one or on.
+    """Process the available records of a pipeline into a rebuild of its table, from the first one or on.
 
     An outage is waited out as in `run_landing`. The group of the pipeline shows its own lag and state, and nothing of
     the rebuild.
 
     Raises:
         RefusedError: Records were deleted before they were processed, or the topic was recreated.
+        FencedError: The rebuild was discarded.
     """
     stop = stop or threading.Event()
     with Brokers(ends.build_client()) as brokers:
         topic = LandTopic(landing, brokers, is_mirrored=False)
-        run = PipelineRun(spark, landing, ends, topic=topic, records=records, is_rebuild=True)
+        run = PipelineRun(spark, landing, ends, topic=topic, records=records, rebuild=rebuild)
         outage = Outage(patience_seconds=PATIENCE_SECONDS, clock=time.monotonic)
         attempts = _Attempts(run, outage, None, on_wait=on_wait, stop=stop)
 

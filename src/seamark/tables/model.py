@@ -146,6 +146,7 @@ class TableVersion:
         rows: How many rows; None if that isn't known without reading them.
         entries: The offsets, by topic ID and partition.
         columns: The type of each column.
+        is_keyed: Whether its rows are replaced by key.
     """
 
     version: int
@@ -154,6 +155,7 @@ class TableVersion:
     rows: int | None
     entries: Mapping[tuple[str, int], LedgerEntry]
     columns: Mapping[str, str]
+    is_keyed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

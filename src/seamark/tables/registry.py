@@ -110,15 +110,15 @@ class RebuildableTable(Protocol):
     def find_rebuild(self) -> TableRebuild | None:
         """Return the rebuild that was begun and not swapped in yet; None if there is none."""
 
-    def begin_rebuild(self, definition: Landing, *, digest: str) -> None:
-        """Begin a rebuild for a definition, without files and offsets.
+    def begin_rebuild(self, definition: Landing, *, digest: str) -> str:
+        """Begin a rebuild for a definition, without files and offsets. Returns its ID.
 
         Raises:
             RefusedError: The definition divides the table by other columns, which one commit can't change.
         """
 
-    def discard_rebuild(self) -> None:
-        """Forget the rebuild. Vacuum deletes its files."""
+    def discard_rebuild(self) -> bool:
+        """Forget the rebuild. Vacuum deletes its files. Returns whether there was one."""
 
     def hold(self, *, seconds: float) -> None:
         """Fence a run of the pipeline, and let none begin for some time, or until the files are replaced."""

@@ -36,13 +36,15 @@ class FakeRebuildable:
     def find_rebuild(self) -> TableRebuild | None:
         return self.rebuild
 
-    def begin_rebuild(self, definition: Landing, *, digest: str) -> None:
+    def begin_rebuild(self, definition: Landing, *, digest: str) -> str:
         empty = TableVersion(0, 77, 0, 0, {}, {column.name: column.type for column in definition.columns})
         self.rebuild = TableRebuild("r77", digest, empty)
+        return self.rebuild.id
 
-    def discard_rebuild(self) -> None:
+    def discard_rebuild(self) -> bool:
         self.calls.append("discard")
-        self.rebuild = None
+        found, self.rebuild = self.rebuild, None
+        return found is not None
 
     def hold(self, *, seconds: float) -> None:
         self.held = seconds

@@ -79,10 +79,10 @@ class RebuildStage:
         """Rebuild the table and apply the swap, as the command does. Returns the result of the change."""
         pipelines, spec = self.fleet.pipelines, self.spec
 
-        def swap(catch_up):
+        def swap(rebuild, catch_up):
             catch_up()
             before_swap()
-            return self.fleet.apply(pipelines.plan_swap(spec))
+            return self.fleet.apply(pipelines.plan_swap(spec, rebuild=rebuild))
 
         return pipelines.rebuild(pipelines.plan_rebuild(spec), swap, spark=SparkOptions(session=spark), **more)
 

@@ -147,7 +147,6 @@ def test_undo_waits_for_a_killed_vacuum_no_longer_than_it_could_delete(replaced,
     def die(_count, _writer):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(LakeTable, "end_deletion", lambda _: None)
     with pytest.raises(KeyboardInterrupt):
         vacuum_files(replaced.open(), die, keep_seconds=0)
     with pytest.raises(RefusedError, match="a vacuum is deleting"):
@@ -157,6 +156,31 @@ def test_undo_waits_for_a_killed_vacuum_no_longer_than_it_could_delete(replaced,
     restore(replaced)
     assert replaced.ids() == [0, 1, 2]
     assert DeltaTable(replaced.place.table_url).transaction_version(GENERATION) == 0
+
+
+@pytest.mark.parametrize("ends", ["first", "failed"])
+def test_second_vacuum_waits_for_the_first_one_and_an_undo_for_the_one_that_deletes(replaced, ends):
+    """A vacuum that ends must not open the door for an undo while another one deletes."""
+
+    def run_beside(count, writer):
+        with pytest.raises(RefusedError, match="a vacuum is deleting"):
+            vacuum_files(replaced.open(), run_here, keep_seconds=HOUR)
+        with pytest.raises(RefusedError, match="a vacuum is deleting"):
+            restore(replaced)
+        if ends == "failed":
+            raise OSError("an executor was lost")
+        return run_here(count, writer)
+
+    if ends == "failed":
+        with pytest.raises(OSError, match="executor"):
+            vacuum_files(replaced.open(), run_beside, keep_seconds=0)
+        # Another task of it may still be deleting.
+        with pytest.raises(RefusedError, match="a vacuum is deleting"):
+            restore(replaced)
+    else:
+        assert vacuum_files(replaced.open(), run_beside, keep_seconds=0) == 3
+        assert vacuum_files(replaced.open(), run_here, keep_seconds=0) == 0
+    assert replaced.ids() == [7]
 
 
 def test_task_of_a_vacuum_deletes_nothing_after_its_time(replaced):

@@ -176,3 +176,103 @@ def test_table_in_a_database_can_not_be_rebuilt(desk):
     desk.write(PIPELINE.replace("lake: lake, table: raw/orders", "database: shop, table: public.orders"))
     with pytest.raises(UsageError, match="table of a database can't be rebuilt"):
         desk.fleet.pipelines.plan_rebuild(desk.spec)
+
+
+def recreate(desk, **changes):
+    desk.brokers.topics.pop("orders")
+    desk.brokers.add_topic("orders", records=100, **{"partitions": 2, **changes})
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        # The new topic has records at these offsets, but others.
+        (recreate, "topic orders was deleted or recreated since"),
+        (lambda desk: recreate(desk, partitions=1), "topic orders was deleted or recreated since"),
+        (lambda desk: desk.brokers.topics.pop("orders"), "topic orders was deleted or recreated since"),
+        (
+            lambda desk: desk.brokers.topics["orders"].configs.update({"cleanup.policy": "compact,delete"}),
+            "topic orders is compacted",
+        ),
+    ],
+)
+def test_undo_is_refused_if_the_topic_has_other_records_now(desk, change, cause):
+    desk.fill()
+    done = desk.swap()
+    change(desk)
+    with pytest.raises(RefusedError, match="no longer has all records since then") as caught:
+        desk.fleet.undo(done)
+    assert cause in caught.value.cause
+
+
+def test_undo_needs_no_record_of_a_topic_if_nothing_was_processed_since(desk):
+    desk.fill(40)
+    done = desk.swap()
+    desk.brokers.topics.pop("orders")
+    assert desk.fleet.apply(desk.fleet.undo(done)).is_done
+
+
+def test_undo_needs_the_records_of_a_partition_that_is_new_since(desk):
+    desk.fill()
+    done = desk.swap()
+    desk.brokers.grow_topic("orders", partitions=3)
+    (topic,) = desk.brokers.read_topics(["orders"]).items
+    new = LedgerEntry("orders", topic.topic_id, 2, next_offset=7)
+    desk.table.commit(entries={**desk.entries(45), new.key: new})
+    desk.brokers.topics["orders"].starts[2] = 3
+    with pytest.raises(RefusedError) as caught:
+        desk.fleet.undo(done)
+    assert "orders-2 starts at offset 3, and the files end at 0" in caught.value.cause
+
+
+def test_swap_is_refused_with_a_rebuild_or_a_pipeline_of_another_definition(desk):
+    desk.fill()
+    other = PIPELINE.replace("bigint", "text")
+    desk.write(other)
+    with pytest.raises(RefusedError, match="was begun with another definition"):
+        desk.fleet.pipelines.plan_swap(desk.spec)
+    desk.write(PIPELINE)
+    with pytest.raises(NotFoundError, match="no rebuild to swap in"):
+        desk.fleet.pipelines.plan_swap(desk.spec, rebuild="another")
+    # What the journal has is what a running pipeline continues with.
+    (desk.folder / "other.yaml").write_text(other)
+    assert desk.fleet.apply(desk.fleet.plan(desk.folder / "other.yaml")).is_done
+    for act in (desk.fleet.pipelines.plan_swap, desk.fleet.pipelines.plan_rebuild):
+        with pytest.raises(RefusedError, match="the journal has another definition of pipeline orders") as caught:
+            act(desk.spec)
+        assert "seamark apply" in caught.value.hint
+    assert desk.table.calls == []
+
+
+def test_rows_without_offsets_may_be_of_records_that_were_deleted(desk):
+    desk.table.commit(entries={})
+    assert desk.fleet.pipelines.plan_rebuild(desk.spec).find_losses() == ()
+    desk.brokers.topics["orders"].starts[1] = 5
+    assert "orders-1 starts at offset 5" in " ".join(desk.fleet.pipelines.plan_rebuild(desk.spec).find_losses())
+    desk.table.commit(rows=0)
+    assert desk.fleet.pipelines.plan_rebuild(desk.spec).find_losses() == ()
+
+
+KEYED = """\
+pipelines:
+  orders:
+    kind: land
+    from: {topic: orders}
+    to: {lake: lake, table: raw/orders, mode: upsert, key: [id]%s}
+    columns: {id: {type: bigint%s}, version: bigint}
+"""
+
+
+@pytest.mark.parametrize(
+    ("order", "source", "is_enough"),
+    [
+        (", order: [kafka.offset]", ", from: key", True),
+        # A late record with an older version is the last of its key.
+        (", order: [version]", ", from: key", False),
+    ],
+)
+def test_compacted_topic_is_enough_only_if_its_last_record_of_a_key_counts(desk, order, source, is_enough):
+    desk.write(KEYED % (order, source))
+    desk.brokers.topics["orders"].configs["cleanup.policy"] = "compact"
+    losses = desk.fleet.pipelines.plan_rebuild(desk.spec).find_losses()
+    assert ("compacted" not in " ".join(losses)) == is_enough

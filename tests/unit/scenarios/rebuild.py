@@ -45,7 +45,7 @@ class LakeEnvironment(Environment):
             landing = plan.declared.landing
             new = TableVersion(3, 77, 1, 90, self.entries(45), {"id": "bigint"})
             table.rebuild = TableRebuild("r77", build_digest(landing), new)
-            return swap(lambda: table.hold(seconds=60))
+            return swap("r77", lambda: table.hold(seconds=60))
 
         self.patch.setattr(Pipelines, "rebuild", rebuild)
         return table

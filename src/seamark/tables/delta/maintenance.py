@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from deltalake import DeltaTable
 
 from seamark.core.refs import build_pipeline_owner, parse_owner
 from seamark.core.strict_json import StoredFormat, check_format
-from seamark.errors import NotFoundError, RefusedError, UnreachableError
+from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnreachableError
 from seamark.tables.delta.buckets import DEAD_PREFIX, TOMBSTONES, parse_bucket_name
 from seamark.tables.delta.files import FILE_BYTES, DataFile, FileWriter, build_file_name, conform
 from seamark.tables.delta.location import TableLocation
@@ -118,18 +119,20 @@ def vacuum_files(table: LakeTable, run: RunTasks, *, keep_seconds: float) -> int
     _check_keep(table, keep_seconds)
     rebuilt = list_rebuilt_files(table)
     until = time.time() + DELETION_SECONDS
+    # No other process has the same: it also tells whose deletion it is.
+    until_ms = int(until * 1000) - random.randrange(1000)  # noqa: S311
     paths = tuple(
         table.begin_deletion(
             lambda opened: _choose_unneeded(table, opened, rebuilt=rebuilt, keep_seconds=keep_seconds),
-            until_ms=int(until * 1000),
+            until_ms=until_ms,
         )
     )
     if not paths:
         return 0
-    try:
-        return sum(one["deleted"] for one in run(len(paths), VacuumWriter(table.at, paths, until=until - _CLOCKS)))
-    finally:
-        table.end_deletion()
+    # If it fails, a task may still be deleting: then the time has to pass.
+    deleted: int = sum(one["deleted"] for one in run(len(paths), VacuumWriter(table.at, paths, until=until - _CLOCKS)))
+    table.end_deletion(until_ms=until_ms)
+    return deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,17 +256,45 @@ def _choose_unneeded(table: LakeTable, opened: DeltaTable, *, rebuilt: set[str],
     return sorted(_list_unneeded(table.at, active=active, replaced=replaced, expired=expired, before=before))
 
 
-def open_rebuild(table: LakeTable) -> LakeTable:
-    """Return a table's rebuild: its files are in the folder of the table, and its log is in a folder below."""
-    return LakeTable(table.at, owner=table.owner, log=table.at.below(REBUILD))
+def open_rebuild(table: LakeTable, *, rebuild: str = "") -> LakeTable:
+    """Return a table's rebuild: its files are in the folder of the table, and its log is in a folder below.
+
+    Args:
+        table: The table.
+        rebuild: The ID that the rebuild must have, if that matters.
+    """
+    return LakeTable(table.at, owner=table.owner, log=table.at.below(REBUILD), table_id=rebuild)
 
 
 def list_rebuilt_files(table: LakeTable) -> set[str]:
-    """List the files of a table's rebuild; none if there is no rebuild."""
+    """List the files of a table's rebuild; none if there is no rebuild.
+
+    Raises:
+        RefusedError: The log of the rebuild can't be read, so that its files aren't known.
+    """
+    rebuild = open_rebuild(table)
     try:
-        return {file.path for file in open_rebuild(table).list_files().files}
+        return {file.path for file in rebuild.list_files().files}
     except NotFoundError:
         return set()
+    except UnreachableError as error:
+        raise explain_unreadable(rebuild, error) from error
+
+
+def explain_unreadable(rebuild: LakeTable, error: UnreachableError) -> SeamarkError:
+    """Return the error of a rebuild whose log can't be read: how to discard it, if the store can be read."""
+    try:
+        found = rebuild.log.open_files().get_file_info(pafs.FileSelector(rebuild.log.path, allow_not_found=True))
+    except OSError:
+        return error
+    if not found:
+        return error
+    name = parse_owner(rebuild.owner).name
+    return RefusedError(
+        f"the log of the rebuild of {rebuild.at.url} is damaged; no changes were made",
+        cause=error.cause,
+        hint=f"discard the rebuild: seamark pipelines rebuild {name} --discard",
+    )
 
 
 def _list_replaced(opened: DeltaTable, seconds: float) -> list[str]:

@@ -7,7 +7,7 @@ of the table has them, so readers don't see them. A transaction in the table's l
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pyarrow.fs as pafs
 
@@ -16,9 +16,9 @@ from seamark.tables.definition import Landing
 from seamark.tables.delta.buckets import build_tombstone_path, parse_bucket_name
 from seamark.tables.delta.files import build_table_schema
 from seamark.tables.delta.location import TableLocation
-from seamark.tables.delta.maintenance import open_rebuild
-from seamark.tables.delta.stored_files import TableContents
-from seamark.tables.delta.table import GENERATION, LakeTable, Position, build_layout
+from seamark.tables.delta.maintenance import explain_unreadable, open_rebuild
+from seamark.tables.delta.stored_files import TableContents, build_layout
+from seamark.tables.delta.table import GENERATION, LakeTable, Position
 from seamark.tables.delta.technology import build_lake_layout
 from seamark.tables.model import TableRebuild, TableVersion, check_ahead
 
@@ -30,9 +30,13 @@ _GENERATION_DIGITS = 15
 class DeltaRebuild:
     """One table of a lake, and its rebuild."""
 
-    def __init__(self, place: TableLocation, *, owner: str) -> None:
+    def __init__(
+        self, place: TableLocation, *, owner: str, list_sharers: Callable[[], Iterable[str]] = lambda: ()
+    ) -> None:
+        """Open nothing yet. `list_sharers` returns the other pipelines of the table."""
         self._table = LakeTable(place, owner=owner)
         self._rebuild = open_rebuild(self._table)
+        self._list_sharers = list_sharers
 
     def read_current(self) -> TableVersion:
         """Return what the table has now.
@@ -49,6 +53,8 @@ class DeltaRebuild:
             contents = rebuild.read_contents()
         except NotFoundError:
             return None
+        except UnreachableError as error:
+            raise explain_unreadable(rebuild, error) from error
         with rebuild.telling():
             opened = rebuild.refresh()
             metadata = opened.metadata()
@@ -61,16 +67,21 @@ class DeltaRebuild:
             _count_rows(contents),
             contents.vector.by_key(),
             layout.columns,
+            _is_keyed(contents),
         )
         digest = metadata.configuration.get(_DIGEST) or ""
-        return TableRebuild(str(metadata.id), digest, version, is_swapped=not own.isdisjoint(self._list_known()))
+        # A rebuild without rows has no files to find.
+        is_swapped = version.generation == self._read_generation() or not own.isdisjoint(self._list_known())
+        return TableRebuild(str(metadata.id), digest, version, is_swapped=is_swapped)
 
-    def begin_rebuild(self, definition: Landing, *, digest: str) -> None:
-        """Begin a rebuild for a definition, without files and offsets.
+    def begin_rebuild(self, definition: Landing, *, digest: str) -> str:
+        """Begin a rebuild for a definition, without files and offsets. Returns its ID.
 
         Raises:
-            RefusedError: The definition divides the table by other columns.
+            RefusedError: The definition divides the table by other columns, other pipelines write to the table, or
+                another rebuild was begun in the same moment.
         """
+        self._check_alone()
         existing, wanted = self._table.read_layout(), build_lake_layout(definition)
         if existing is None:
             raise NotFoundError(
@@ -83,26 +94,50 @@ class DeltaRebuild:
                 "the partition columns of a Delta table",
                 hint="define a pipeline of another name with a new table",
             )
-        self._rebuild.create(build_table_schema(definition), partition_by=wanted.parted_by)
-        self._rebuild.set_property(_DIGEST, digest)
+        # The digest is in the commit that creates it: of two that begin, one creates.
+        self._rebuild.create(
+            build_table_schema(definition), partition_by=wanted.parted_by, properties={_DIGEST: digest}
+        )
+        found = self.find_rebuild()
+        if found is None or found.digest != digest or found.is_swapped:
+            raise RefusedError(
+                f"another rebuild of {definition.table} was begun in the same moment; no changes were made",
+                hint=f"wait until it has ended: seamark pipelines rebuild {definition.name}",
+            )
+        return found.id
 
-    def open_target(self) -> LakeTable:
-        """Return the table that a run of the rebuild writes to."""
-        return self._rebuild
+    def _check_alone(self) -> None:
+        """Check that all rows are this pipeline's: those of others would be gone, and not come back."""
+        if others := sorted(self._list_sharers()):
+            raise RefusedError(
+                f"{self._table.at.url} can't be rebuilt; no changes were made",
+                cause=f"{', '.join(others[:3])} also writes to it, and its rows would be gone",
+                hint="give each pipeline a table of its own",
+            )
 
-    def discard_rebuild(self) -> None:
-        """Forget the rebuild. Vacuum deletes its files."""
+    def discard_rebuild(self) -> bool:
+        """Forget the rebuild, also one whose log is damaged. Vacuum deletes its files. Returns whether there was one.
+
+        The newest commit is deleted first: what is left by a kill is the rebuild as it was earlier.
+        """
         log = self._rebuild.log
         try:
-            log.open_files().delete_dir(log.path)
+            store = log.open_files()
+            found = store.get_file_info(pafs.FileSelector(log.path, recursive=True, allow_not_found=True))
+            names = sorted((info.path for info in found if info.type is pafs.FileType.File), key=_order_log)
+            for path in names:
+                store.delete_file(path)
+            if found:
+                store.delete_dir(log.path)
         except FileNotFoundError:
-            return
+            return True
         except OSError as error:
             raise UnreachableError(
                 f"could not delete {log.url}",
                 cause=" ".join(str(error).split())[:300],
                 hint="check that the storage of the lake is reachable, and the permissions of its keys",
             ) from error
+        return bool(names)
 
     def hold(self, *, seconds: float) -> None:
         """Fence a run of the pipeline, and let none begin for some time, or until the files are replaced."""
@@ -121,6 +156,7 @@ class DeltaRebuild:
             found = str(self._rebuild.refresh().metadata().id)
         if found != rebuild:
             raise NotFoundError(f"{self._table.owner} has no rebuild {rebuild}", cause=f"its rebuild is {found}")
+        self._check_alone()
         self._check_files(contents)
         entries = contents.vector.by_key()
 
@@ -153,6 +189,7 @@ class DeltaRebuild:
             NotFoundError: The log no longer has the version.
             RefusedError: Files of it were deleted, or a vacuum is deleting files. Nothing was changed.
         """
+        self._check_alone()
         contents = self._table.read_contents(version=version)
 
         def check(_: Position) -> None:
@@ -168,10 +205,19 @@ class DeltaRebuild:
             opened = self._table.refresh() if version is None else self._table.open_version(version)
             layout = build_layout(opened)
             generation = opened.transaction_version(GENERATION) or 0
-        entries = contents.vector.by_key()
         return TableVersion(
-            contents.version, generation, len(contents.files), _count_rows(contents), entries, layout.columns
+            contents.version,
+            generation,
+            len(contents.files),
+            _count_rows(contents),
+            contents.vector.by_key(),
+            layout.columns,
+            _is_keyed(contents),
         )
+
+    def _read_generation(self) -> int:
+        with self._table.telling():
+            return self._table.refresh().transaction_version(GENERATION) or 0
 
     def _find_last(self, since: int) -> int:
         """Find the last version before the first commit after `since` that replaced all files."""
@@ -216,10 +262,21 @@ class DeltaRebuild:
             )
 
 
+def _order_log(path: str) -> tuple[bool, list[int]]:
+    """Order the files of a log: what points to a checkpoint first, then the newest."""
+    name = path.rpartition("/")[2]
+    number = name.partition(".")[0]
+    return (number.isdigit(), [-int(number)] if number.isdigit() else [])
+
+
 def _list_paths(path: str) -> Iterable[str]:
     """List a file and, if it has them, its tombstones."""
     found = parse_bucket_name(path, size=0)
     return (path, build_tombstone_path(path)) if found is not None and found.has_tombstones else (path,)
+
+
+def _is_keyed(contents: TableContents) -> bool:
+    return any(parse_bucket_name(file.path, size=0) is not None for file in contents.files)
 
 
 def _count_rows(contents: TableContents) -> int | None:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from seamark.errors import StaleFilesError
 from seamark.tables.delta.commits import CommitOffsets
-from seamark.tables.delta.files import spell_statistic
+from seamark.tables.delta.files import DataFile, spell_statistic
+from seamark.tables.model import TableLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +128,47 @@ def _spell_values(values: Mapping[str, Any] | None) -> dict[str, Any]:
     """The least or the largest values of a file, as `build_stats` spells them; what can't be spelled is left out."""
     spelled = {name: spell_statistic(value, is_most=False) for name, value in (values or {}).items()}
     return {name: value for name, value in spelled.items() if value is not None}
+
+
+def build_add(file: DataFile, *, is_change: bool = True) -> AddAction:
+    """Return the part of a commit that adds a file."""
+    return AddAction(
+        path=file.path,
+        size=file.size,
+        partition_values=dict(file.partition),
+        modification_time=int(time.time() * 1000),
+        data_change=is_change,
+        stats=file.stats,
+    )
+
+
+def build_remove(file: StoredFile, *, is_change: bool = True) -> RemoveAction:
+    """Return the part of a commit that removes a file."""
+    return RemoveAction(
+        path=file.path,
+        data_change=is_change,
+        deletion_timestamp=int(time.time() * 1000),
+        size=file.size,
+        partition_values=dict(file.partition),
+    )
+
+
+# Delta has its own words for whole numbers. All others are the same.
+_WORDS = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+
+
+def build_layout(table: DeltaTable) -> TableLayout:
+    """Return the columns of a table, in Spark's words, and those that it is partitioned by."""
+    columns = {field.name: _spell(json.loads(field.type.to_json())) for field in table.schema().fields}
+    return TableLayout(columns, tuple(table.metadata().partition_columns))
+
+
+def _spell(kind: Any) -> str:
+    """A type of Delta's JSON, as Spark spells it."""
+    if isinstance(kind, str):
+        return _WORDS.get(kind, kind)
+    if kind["type"] == "struct":
+        return f"struct<{','.join(one['name'] + ':' + _spell(one['type']) for one in kind['fields'])}>"
+    if kind["type"] == "array":
+        return f"array<{_spell(kind['elementType'])}>"
+    return f"map<{_spell(kind['keyType'])},{_spell(kind['valueType'])}>"

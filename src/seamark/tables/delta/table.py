@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -19,9 +19,8 @@ from uuid import uuid4
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, RemoveAction
 
-from seamark.core.refs import find_mirror
+from seamark.core.refs import find_mirror, parse_owner
 from seamark.errors import (
     FencedError,
     NotFoundError,
@@ -35,29 +34,17 @@ from seamark.errors import (
 from seamark.tables.delta.commits import CommitOffsets, RecordTimes, find_renewal_ms, read_vector
 from seamark.tables.delta.files import DataFile
 from seamark.tables.delta.location import TableLocation
-from seamark.tables.delta.stored_files import Rewrite, StoredFile, StoredFiles, TableContents, list_adds, list_stored
+from seamark.tables.delta.stored_files import (
+    Rewrite,
+    StoredFiles,
+    TableContents,
+    build_add,
+    build_layout,
+    build_remove,
+    list_adds,
+    list_stored,
+)
 from seamark.tables.model import LedgerEntry, TableLayout
-
-# Delta has its own words for whole numbers. All others are the same.
-_WORDS = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
-
-
-def build_layout(table: DeltaTable) -> TableLayout:
-    """What the table has."""
-    columns = {field.name: _spell(json.loads(field.type.to_json())) for field in table.schema().fields}
-    return TableLayout(columns, tuple(table.metadata().partition_columns))
-
-
-def _spell(kind: Any) -> str:
-    """A type of Delta's JSON, as Spark spells it."""
-    if isinstance(kind, str):
-        return _WORDS.get(kind, kind)
-    if kind["type"] == "struct":
-        return f"struct<{','.join(one['name'] + ':' + _spell(one['type']) for one in kind['fields'])}>"
-    if kind["type"] == "array":
-        return f"array<{_spell(kind['elementType'])}>"
-    return f"map<{_spell(kind['keyType'])},{_spell(kind['valueType'])}>"
-
 
 GENERATION = "seamark-generation"
 """The application ID whose transaction has the generation of a table's files: a rebuild makes a new one."""
@@ -77,6 +64,14 @@ class Position:
     vector: CommitOffsets
     made_at_ms: int = field(default=0, compare=False)
 
+    def is_same(self, other: Position) -> bool:
+        """Whether both are one commit: a log that was begun again has another one of the same number.
+
+        What a commit said is "" if Delta has cleaned it away.
+        """
+        runs = {self.vector.run, other.vector.run} - {""}
+        return self.commit == other.commit and len(runs) <= 1
+
     @property
     def entries(self) -> dict[tuple[str, int], LedgerEntry]:
         """By the topic's id and the partition. The epoch is the commit: each one is a new one."""
@@ -86,17 +81,21 @@ class Position:
 class LakeTable:
     """One table, as one landing sees it. Nothing is kept between calls but the table's state."""
 
-    def __init__(self, place: TableLocation, *, owner: str, log: TableLocation | None = None) -> None:
+    def __init__(
+        self, place: TableLocation, *, owner: str, log: TableLocation | None = None, table_id: str = ""
+    ) -> None:
         """Open nothing yet.
 
         Args:
             place: Where the data files are.
             owner: Whose offsets its commits have.
             log: Where the log is; by default with the files. The log of a rebuild is elsewhere until it is swapped in.
+            table_id: The ID that the table must have, if that matters.
         """
         self.at = place
         self.log = log or place
         self.owner = owner
+        self._table_id = table_id
         self._table: DeltaTable | None = None
 
     def read_layout(self) -> TableLayout | None:
@@ -105,7 +104,9 @@ class LakeTable:
             table = self._find()
             return None if table is None else build_layout(table)
 
-    def create(self, schema: pa.Schema, *, partition_by: Sequence[str]) -> None:
+    def create(
+        self, schema: pa.Schema, *, partition_by: Sequence[str], properties: Mapping[str, str] | None = None
+    ) -> None:
         """Make the table. One that another process has made in the same moment will do."""
         with self.telling():
             if self._find() is not None:
@@ -116,6 +117,9 @@ class LakeTable:
                     schema=schema,
                     mode="ignore",
                     partition_by=list(partition_by),
+                    configuration=dict(properties or {}),
+                    # A property of ours is none that Delta knows.
+                    raise_if_key_not_exists=False,
                     storage_options=self.log.build_options(),
                     commit_properties=CommitProperties(max_commit_retries=0),
                 )
@@ -133,10 +137,6 @@ class LakeTable:
                 table.alter.add_columns(list(Schema.from_arrow(pa.schema(missing)).fields))
 
         self._alter(add)
-
-    def set_property(self, name: str, value: str) -> None:
-        """Set a property of the table, in a commit of its own."""
-        self._alter(lambda table: table.alter.set_table_properties({name: value}, raise_if_not_exists=False))
 
     def read_position(self, *, may_be_lost: bool = False) -> Position:
         """Where the landing stands.
@@ -187,8 +187,8 @@ class LakeTable:
             StaleFilesError: Another commit has replaced or deleted one of them meanwhile.
             UnreachableError: The store has not answered. No row is lost or duplicated, whether it is done or not.
         """
-        changes: list[Any] = [_build_add(file, is_change=False) for file in files]
-        changes += [_build_remove(file, is_change=False) for file in rewrite.removed]
+        changes: list[Any] = [build_add(file, is_change=False) for file in files]
+        changes += [build_remove(file, is_change=False) for file in rewrite.removed]
 
         def replace() -> int:
             with self.telling():
@@ -208,23 +208,32 @@ class LakeTable:
 
         Returns:
             The files. There is no commit if there are none.
+
+        Raises:
+            RefusedError: Another vacuum is deleting files.
         """
 
         def begin() -> list[str]:
             with self.telling():
                 table = self.refresh()
+                if table.transaction_version(_DELETION) == until_ms:
+                    # The answer to an earlier try was lost. Nothing was chosen for another version.
+                    return choose(table)
+                self.check_undeleted()
                 if found := choose(table):
                     self._write_commit(table, [], _build_deletion(until_ms))
                 return found
 
         return self._persist(begin, what=f"could not begin to delete files of {self.at.url}")
 
-    def end_deletion(self) -> None:
-        """Say that no file is being deleted any more."""
+    def end_deletion(self, *, until_ms: int) -> None:
+        """Say that the files of `begin_deletion` are deleted. A task that failed may still delete some."""
 
         def end() -> None:
             with self.telling():
-                self._write_commit(self.refresh(), [], _build_deletion(0))
+                table = self.refresh()
+                if table.transaction_version(_DELETION) == until_ms:
+                    self._write_commit(table, [], _build_deletion(0))
 
         self._persist(end, what=f"could not end the deletion of files of {self.at.url}")
 
@@ -238,7 +247,7 @@ class LakeTable:
         if (left := until - _read_clock_ms()) > 0:
             raise RefusedError(
                 f"a vacuum is deleting old files of {self.at.url}; no changes were made",
-                cause="the files that would be restored may be among them",
+                cause="two at a time, or an undo beside one, could delete files that a version needs",
                 hint=f"try again when it has ended, in {-(-left // 60_000)} min at the latest",
             )
 
@@ -316,7 +325,7 @@ class LakeTable:
             FencedError: it is elsewhere.
         """
         found = self.read_position()
-        if found.commit != seen.commit:
+        if not found.is_same(seen):
             raise _build_fenced(self.owner, found)
 
     def renew(self, seen: Position) -> Position:
@@ -361,9 +370,9 @@ class LakeTable:
     def _commit(
         self, files: Sequence[DataFile], vector: CommitOffsets, *, seen: Position, rewrite: Rewrite | None = None
     ) -> Position:
-        changes: list[Any] = [_build_add(file) for file in files]
+        changes: list[Any] = [build_add(file) for file in files]
         if rewrite is not None:
-            changes += [_build_remove(file) for file in rewrite.removed]
+            changes += [build_remove(file) for file in rewrite.removed]
 
         def commit() -> Position:
             with self.telling():
@@ -372,7 +381,7 @@ class LakeTable:
                 if found.vector.run == vector.run:
                     # The answer to an earlier try was lost.
                     return found
-                if found.commit != seen.commit:
+                if not found.is_same(seen):
                     raise _build_fenced(self.owner, found)
                 if rewrite is not None:
                     rewrite.check(table)
@@ -513,6 +522,12 @@ class LakeTable:
             raise NotFoundError(
                 f"no Delta table at {self.at.url}", hint="create it: seamark pipelines run NAME"
             ) from None
+        if self._table_id and str(self._table.metadata().id) != self._table_id:
+            self._table = None
+            raise FencedError(
+                f"the rebuild of {self.at.url} was discarded, and another one begun; this one has ended",
+                hint=f"wait until the other one has ended: seamark pipelines rebuild {parse_owner(self.owner).name}",
+            )
         return self._table
 
     @contextmanager
@@ -562,27 +577,6 @@ def _read_clock_ms() -> int:
 def _pause(number: int) -> None:
     longest = min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2 ** min(number, 6))
     time.sleep(longest * random.uniform(0.5, 1.0))  # noqa: S311 - so that two do not meet again
-
-
-def _build_add(file: DataFile, *, is_change: bool = True) -> AddAction:
-    return AddAction(
-        path=file.path,
-        size=file.size,
-        partition_values=dict(file.partition),
-        modification_time=_read_clock_ms(),
-        data_change=is_change,
-        stats=file.stats,
-    )
-
-
-def _build_remove(file: StoredFile, *, is_change: bool = True) -> RemoveAction:
-    return RemoveAction(
-        path=file.path,
-        data_change=is_change,
-        deletion_timestamp=_read_clock_ms(),
-        size=file.size,
-        partition_values=dict(file.partition),
-    )
 
 
 def _build_fenced(owner: str, found: Position) -> FencedError:

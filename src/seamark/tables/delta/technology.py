@@ -65,7 +65,7 @@ class DeltaTechnology(Technology):
         """Return a table of the lake for its rebuild."""
         check_table_name(table)
         place = open_lake(settings)
-        from seamark.tables.delta.maintenance import find_table  # noqa: PLC0415
+        from seamark.tables.delta.maintenance import find_table, list_owners  # noqa: PLC0415
         from seamark.tables.delta.rebuild import DeltaRebuild  # noqa: PLC0415
 
         # A plan file may name any table: that of another pipeline has other offsets.
@@ -75,7 +75,12 @@ class DeltaTechnology(Technology):
                 cause="the pipeline has not run yet" if own is None else f"its table is {own}",
                 hint="run the pipeline first, or create a new plan",
             )
-        return DeltaRebuild(place.below(table), owner=owner)
+
+        def list_sharers() -> list[str]:
+            others = [found for found in list_owners(place) if found != owner]
+            return [found for found in others if find_table(place, found) == table]
+
+        return DeltaRebuild(place.below(table), owner=owner, list_sharers=list_sharers)
 
 
 def open_lake(settings: LakeSettings) -> TableLocation:
