@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from seamark.changes.action import Action
 from seamark.changes.effect import Effect
@@ -26,6 +26,16 @@ if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
 
 
+class CreateAt(Protocol):
+    """Builds the action that creates a connector in a state with offsets, and its notes."""
+
+    def __call__(
+        self, connector: Connector, offsets: tuple[Offset, ...], state: str, *, wait_seconds: float
+    ) -> tuple[Action, tuple[str, ...]]:
+        """Return both. The connector is waited for up to `wait_seconds`, if it should run."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectorSetting:
     """What planning the connectors of a spec needs from a context.
@@ -38,7 +48,7 @@ class ConnectorSetting:
     clusters: Clusters
     world: Environment
     leftovers: LeftoverReader
-    create_at: Callable[[Connector, tuple[Offset, ...], str], tuple[Action, tuple[str, ...]]]
+    create_at: CreateAt
 
 
 CONNECTOR_SETTING: Port[Callable[[], ConnectorSetting]] = Port("connector setting")

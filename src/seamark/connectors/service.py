@@ -30,7 +30,14 @@ class LifecyclePlans(Protocol):
     """Plans changes of a connector together with its offsets."""
 
     def create(
-        self, name: str, given: Mapping[str, Any], path: Path | None, *, cluster: str | None, state: str
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        path: Path | None,
+        *,
+        cluster: str | None,
+        state: str,
+        wait_seconds: float,
     ) -> PlannedChange:
         """Plan a new connector that continues from the offsets in a file, or without a file, starts without offsets."""
         ...
@@ -152,8 +159,8 @@ class Connectors:
 
         `offsets_file` is an export: the connector is created stopped, gets its offsets from the file, and runs only
         then. With `fresh` it starts without offsets: those that exist for its name are deleted in the same change.
-        Without either, a connector that does not run within `wait_seconds` is stopped, or deleted with
-        `delete_on_failure`; with 0 seconds there is no wait.
+        A connector that does not run within `wait_seconds` is a failure; without either, it is stopped then, or deleted
+        with `delete_on_failure`. With 0 seconds there is no wait.
 
         Raises:
             AlreadyExistsError: A connector of that name exists.
@@ -167,7 +174,9 @@ class Connectors:
                     "a connector whose offsets are written first can't be deleted on failure",
                     hint="create it, then undo the change if the connector doesn't run",
                 )
-            return self._lifecycle().create(name, config, offsets_file, cluster=cluster, state=state)
+            return self._lifecycle().create(
+                name, config, offsets_file, cluster=cluster, state=state, wait_seconds=wait_seconds
+            )
         return self._plans().create(
             name, config, cluster=cluster, state=state, wait_seconds=wait_seconds, deletes=delete_on_failure
         )

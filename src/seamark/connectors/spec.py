@@ -25,7 +25,7 @@ from seamark.changes.spec_kind import (
 from seamark.connect.api import CONNECT, ConnectSnapshots
 from seamark.connect.capability import Capability
 from seamark.connect.clusters import Clusters
-from seamark.connect.model import Connector
+from seamark.connect.model import Connector, State
 from seamark.connectors.actions import ApplyConnector, ConnectorSeen, SetDeclaredState, find_stable_seconds
 from seamark.connectors.comparison import (
     ConnectorDifference,
@@ -47,7 +47,7 @@ from seamark.connectors.policy import build_breaches, build_refusal, find_violat
 from seamark.connectors.read import find_run_state
 from seamark.connectors.steps import PLUGIN_TYPES
 from seamark.core.refs import ConnectorType
-from seamark.errors import NotFoundError, RefusedError, UsageError
+from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
 from seamark.policy.check import SECRET_SCHEME, check_secret_reference
 from seamark.report.words import render_names
 
@@ -98,6 +98,7 @@ class ConnectorKind(SpecKind[DesiredConnector]):
         unchanged = selected.keys() - {difference.owner for difference in changes}
         known = desired.keys() | request.ownership.own.keys()
         survey = build_survey(readings, unchanged=unchanged, known=known)
+        notes += _find_unstarted(selected, readings.live, setting.clusters, changes)
         draft = _Draft(setting, request, readings=readings, world=world)
         part = draft.build((*changes, *going), wanted=desired.keys(), survey=survey, notes=notes)
         return replace(part, states=_find_states(desired, selected, request.ownership))
@@ -312,6 +313,46 @@ def _refuse_foreign(differences: Sequence[ConnectorDifference], ownership: Owner
     )
 
 
+def _find_unstarted(
+    desired: Mapping[str, DesiredConnector],
+    live: Mapping[str, Connector],
+    clusters: Clusters,
+    differences: Sequence[ConnectorDifference],
+) -> tuple[str, ...]:
+    """Return notes on connectors that an interrupted apply created without their declared offsets.
+
+    Raises:
+        RefusedError: One of them would be started, and read everything again.
+    """
+    started = {one.owner for one in differences if one.state == "RUNNING"}
+    notes = []
+    for owner, wanted in desired.items():
+        present = live.get(owner)
+        is_stopped = present is not None and present.status is not None and present.status.state is State.STOPPED
+        if not wanted.offsets or not is_stopped or _has_offsets(clusters, owner, wanted):
+            continue
+        if owner in started:
+            raise RefusedError(
+                f"{owner} would start without the offsets that the spec declares; no changes were made",
+                cause="it is STOPPED and has none of them: it was created, but its offsets were not written or were "
+                "deleted since",
+                hint=f"delete it and apply again: seamark connectors delete {owner}; or remove offsets: from the spec",
+            )
+        notes.append(f"{owner} is STOPPED without the declared offsets; to start there, delete it and apply again")
+    return tuple(notes)
+
+
+def _has_offsets(clusters: Clusters, owner: str, wanted: DesiredConnector) -> bool:
+    """Return whether a stopped connector has any of the declared offsets; True if its workers can't tell."""
+    cluster, name = split_owner(owner)
+    try:
+        held = clusters.client(cluster).read_offsets(name)
+    except UnsupportedError:
+        return True
+    declared = [one.partition for one in wanted.offsets]
+    return any(one.offset is not None and one.partition in declared for one in held)
+
+
 class _Draft:
     """The connectors of one plan while it is built."""
 
@@ -405,7 +446,8 @@ class _Draft:
         assert difference.wanted is not None  # noqa: S101 - a connector to be deleted has no declared offsets
         config = build_config(difference.name, difference.config)
         connector = Connector(difference.name, difference.cluster, self._find_kind(difference), config)
-        return self._create_at(connector, difference.wanted.offsets, difference.wanted.state or "RUNNING")
+        state = difference.wanted.state or "RUNNING"
+        return self._create_at(connector, difference.wanted.offsets, state, wait_seconds=self._request.wait_seconds)
 
     def _build_state_action(self, difference: ConnectorDifference) -> SetDeclaredState:
         # A connector whose config changes as well is waited for once: after it was resumed.

@@ -24,11 +24,12 @@ from seamark.changes.action import (
 )
 from seamark.changes.codec import SecretConfig
 from seamark.changes.effect import ChangeKind, Effect
+from seamark.changes.images import find_references
 from seamark.changes.preconditions import build_stale
 from seamark.changes.step import CanNotUndo, ConnectorSubject, Step
 from seamark.connect.capability import Capability
 from seamark.connect.model import Connector
-from seamark.connectors.run_state import SetRunState
+from seamark.connectors.run_state import AwaitRunning, SetRunState
 from seamark.connectors.steps import PLUGIN_TYPES, CreateConnector, DeleteConnector, find_connector, find_locks
 from seamark.core.offsets import Offset
 from seamark.errors import RefusedError
@@ -100,6 +101,9 @@ class CreateWithOffsets(ConnectorSubject, Action):
     With the route REST, it is created STOPPED, gets its offsets, and only then its `state`. With the other routes, the
     offsets are written before it is created, because workers before 3.7 can't create a stopped connector. A connector
     that `is_fresh` starts without offsets: those in `offsets` are None, and no others may exist.
+
+    If its offsets can't be written or verified, a stopped connector is deleted again, because it would later start
+    without them. One that should run is waited for, up to `wait_seconds`; without them there is no wait.
     """
 
     shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
@@ -110,6 +114,8 @@ class CreateWithOffsets(ConnectorSubject, Action):
     route: WriteRoute = WriteRoute.REST
     records: tuple[HeldRecord, ...] = ()
     is_fresh: bool = False
+    wait_seconds: float = 0.0
+    stable_seconds: float = 0.0
 
     @property
     def is_written_first(self) -> bool:
@@ -160,13 +166,26 @@ class CreateWithOffsets(ConnectorSubject, Action):
         write = self._build_write(seen.connector)
         proof = CheckStopped(self.cluster, self.name, quiet_seconds=seen.quiet_seconds, kept=write.kept)
         guard = self._build_guard(write.kept)
+        wait = self._build_wait()
         if not self.offsets:
-            return in_turn(*guard, seen.create.step)
+            return in_turn(*guard, seen.create.step, *wait)
         written = (proof, *guard, write, VerifyOffsets(write))
         if self.is_written_first:
-            return in_turn(*written, seen.create.step, *seen.progress)
-        start = () if self.state == STOPPED else (SetRunState(self.cluster, self.name, self.state),)
-        return in_turn(seen.create.step, *written, *start, *seen.progress)
+            return in_turn(*written, seen.create.step, *wait, *seen.progress)
+        start = () if self.state == STOPPED else (SetRunState(self.cluster, self.name, self.state), *wait)
+        # A fresh one may have lost old offsets by now, which only an existing connector can get back.
+        remove = DeleteConnector(self.cluster, self.name, secret=find_references(self.config))
+        back = () if self.is_fresh else ((remove, When.FALLBACK),)
+        return (*in_turn(seen.create.step, *written), *back, *in_turn(*start, *seen.progress))
+
+    def _build_wait(self) -> tuple[Step, ...]:
+        if self.state != RUNNING or not self.wait_seconds:
+            return ()
+        return (
+            AwaitRunning(
+                self.cluster, self.name, deadline_seconds=self.wait_seconds, stable_seconds=self.stable_seconds
+            ),
+        )
 
     def needs(self, seen: CreateSeen) -> Needs:
         """Return the locks, the ACLs to write the offsets without Connect, and the config for the policy."""
@@ -187,6 +206,14 @@ class CreateWithOffsets(ConnectorSubject, Action):
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the action that deletes the connector and restores the previous offsets of that name."""
         deletes = past.undo_all(CreateConnector, DeleteConnector)
+        if any(one.is_good for one in past.find_all(DeleteConnector)):
+            written = past.find(WriteOffsets)
+            if written is None or not written.is_good:
+                return None
+            # Workers write offsets only for a connector that exists.
+            return CanNotUndo(
+                f"{self.subject} was deleted again after its offsets were written; find them: seamark offsets orphans"
+            )
         writes = past.undo_all(WriteOffsets, WriteOffsets)
         if not deletes and not writes:
             return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from seamark.connect.clusters import Clusters
 from seamark.connect.config import OWN_GROUP, find_group, find_offsets_topic
 from seamark.connect.model import Connector
 from seamark.connect.plugins import find_type
+from seamark.connectors.actions import find_stable_seconds
 from seamark.connectors.config import build_config
 from seamark.core.offsets import Offset
 from seamark.core.readings import Reading
@@ -179,16 +181,17 @@ def plan_create_with_offsets(
     plans: ConnectorPlans,
     name: str,
     given: Mapping[str, Any],
-    path: Path,
     *,
+    path: Path,
     cluster: str | None,
     state: str,
     clusters: Clusters,
     context: Context,
+    wait_seconds: float,
 ) -> PlannedChange:
     """Plan to create a connector stopped, write its offsets, verify them, and only then start it.
 
-    If the offsets can't be written, it stays stopped, because without them it would start from the beginning. If it
+    If the offsets can't be written, it is deleted again, because without them it would start from the beginning. If it
     can't be created stopped, it is created only after the offsets are written.
     """
     where, state = plans.choose_cluster(cluster), state.upper()
@@ -202,7 +205,14 @@ def plan_create_with_offsets(
     if not offsets:
         raise NotFoundError(f"{path} contains no offsets of {name}")
     action, notes = build_create_with_offsets(
-        connector, offsets, state, topics=saved.topics, world=plans.planner.world, clusters=clusters, context=context
+        connector,
+        offsets,
+        state,
+        topics=saved.topics,
+        world=plans.planner.world,
+        clusters=clusters,
+        context=context,
+        wait_seconds=wait_seconds,
     )
     return plans.planner.plan(
         f"create {name} with {render_count(len(offsets), 'offset')}",
@@ -220,10 +230,12 @@ def build_create_with_offsets(
     clusters: Clusters,
     context: Context,
     topics: Mapping[str, str] | None = None,
+    wait_seconds: float = 0.0,
 ) -> tuple[CreateWithOffsets, tuple[str, ...]]:
     """Build the action that creates a connector which starts at these offsets, and its notes.
 
-    `topics` are the IDs of the topics that a sink's offsets are for, if they are known.
+    It is waited for up to `wait_seconds`, until it runs. `topics` are the IDs of the topics that a sink's offsets are
+    for, if they are known.
 
     Raises:
         RefusedError: its tasks could not read the offsets, or the sink's group is also used by others.
@@ -233,7 +245,15 @@ def build_create_with_offsets(
     notes: list[str] = []
     if connector.type is ConnectorType.SINK:
         offsets, notes = _guard_sink(connector, offsets, topics, world=world, clusters=clusters, context=context)
-    action = CreateWithOffsets(connector.cluster, connector.name, connector.config, offsets, state)
+    action = CreateWithOffsets(
+        connector.cluster,
+        connector.name,
+        connector.config,
+        offsets,
+        state,
+        wait_seconds=wait_seconds,
+        stable_seconds=find_stable_seconds(context.journal.in_flight_seconds),
+    )
     if not client.read_capabilities().has(Capability.INITIAL_STATE):
         require_group_id(context, settings)
         route = _choose_first(connector, offsets, world=world)
@@ -252,6 +272,7 @@ def plan_create_fresh(
     state: str,
     clusters: Clusters,
     context: Context,
+    wait_seconds: float,
 ) -> PlannedChange:
     """Plan to create a connector that starts without the offsets that exist for its name: they are deleted before.
 
@@ -275,7 +296,16 @@ def plan_create_fresh(
     held = [one for one in port.read_all() if one.offset is not None or one.ambiguity]
     _refuse_ambiguous(connector, held)
     wanted = [Offset(one.partition, None) for one in held]
-    action = CreateWithOffsets(where, name, config, tuple(wanted), state, is_fresh=True)
+    action = CreateWithOffsets(
+        where,
+        name,
+        config,
+        tuple(wanted),
+        state,
+        is_fresh=True,
+        wait_seconds=wait_seconds,
+        stable_seconds=find_stable_seconds(context.journal.in_flight_seconds),
+    )
     # The notes of a plain create describe the offsets from which it would continue.
     notes = [note for note in planned.plan.notes if not note.startswith(f"{name}: ")]
     if not held:
@@ -472,16 +502,27 @@ class Lifecycle:
         self._plans = plans
 
     def create(
-        self, name: str, given: Mapping[str, Any], path: Path | None, *, cluster: str | None, state: str
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        path: Path | None,
+        *,
+        cluster: str | None,
+        state: str,
+        wait_seconds: float,
     ) -> PlannedChange:
         """Plan a new connector that continues from the offsets in a file, or without a file, starts without offsets."""
-        plans, clusters, context = self._plans(), self._clusters, self._context
-        if path is None:
-            return plan_create_fresh(
-                plans, name, given, cluster=cluster, state=state, clusters=clusters, context=context
-            )
-        return plan_create_with_offsets(
-            plans, name, given, path, cluster=cluster, state=state, clusters=clusters, context=context
+        plans = self._plans()
+        build = plan_create_fresh if path is None else partial(plan_create_with_offsets, path=path)
+        return build(
+            plans,
+            name,
+            given,
+            cluster=cluster,
+            state=state,
+            clusters=self._clusters,
+            context=self._context,
+            wait_seconds=wait_seconds,
         )
 
     def delete(self, connectors: Sequence[Connector]) -> PlannedChange:

@@ -20,10 +20,10 @@ pytestmark = pytest.mark.timeout(900 * TIMES)
 
 # stop · prove · no others · write · (restore) · verify · delete
 DELETE_POINTS = list_points("awwa-wa")
-# create · prove · no others · write · verify · run
-FRESH_POINTS = list_points("awwawa")
-# create · prove · write · verify · run
-FILE_POINTS = list_points("awawa")
+# create · prove · no others · write · verify · run · wait
+FRESH_POINTS = list_points("awwawaw")
+# create · prove · write · verify · (delete) · run · wait
+FILE_POINTS = list_points("awaw-aw")
 # In parts, so that several processes share them.
 PARTS = 3
 in_parts = pytest.mark.parametrize("part", range(PARTS))

@@ -310,7 +310,7 @@ def test_fresh_sink_starts_without_committed_offsets(place, version):
 def test_fresh_connector_without_old_offsets_is_created_at_once(place, version):
     place.game.version = version
     planned = fresh(place)
-    assert kinds(planned) == ["check-no-other-offsets", "create-connector"]
+    assert kinds(planned) == ["check-no-other-offsets", "create-connector", "await-running"]
     assert "new: starts from the beginning, no offset of this name exists" in planned.plan.notes
     result = place.apply(planned)
     assert place.game.states["new"] == "RUNNING"

@@ -150,7 +150,8 @@ def plan_new(place, folder):
 def test_a_new_connector_is_created_when_its_offsets_are_there(open_place, tmp_path, version):
     place = open_place(version)
     planned = plan_new(place, tmp_path)
-    assert place.kinds(planned) == ["prove-stopped", "write-offsets", "verify-offsets", "create-connector"]
+    expected = ["prove-stopped", "write-offsets", "verify-offsets", "create-connector", "await-running"]
+    assert place.kinds(planned) == expected
     assert "write 1 offset, then RUNNING" in str(planned)
     assert any("its key gets the encoding of Connect's REST API" in note for note in planned.plan.notes)
     made = place.apply(planned)

@@ -99,7 +99,9 @@ def test_a_new_source_starts_at_its_offsets_and_an_undo_removes_both(place, tmp_
         "prove-stopped",
         "write-offsets",
         "verify-offsets",
+        "delete-connector",
         "set-run-state",
+        "await-running",
         "check-progress",
     ]
     assert "create, STOPPED, write 1 offset, then RUNNING" in str(planned)
@@ -137,17 +139,48 @@ def test_offsets_that_its_tasks_could_not_read_are_refused(place, tmp_path):
         place.fleet.plan(declare(tmp_path, source(offsets=wrong)))
 
 
-def test_offsets_that_can_not_be_written_leave_it_stopped(place, tmp_path):
+@pytest.mark.parametrize("more", [{}, {"manage_state": True}])
+def test_connector_whose_offsets_can_not_be_written_is_deleted_and_planned_again(place, tmp_path, more):
+    path = declare(tmp_path, source(**more))
     place.game.failing["patch_offsets", "new"] = RefusedError("Connect said no")
-    assert not place.fleet.apply(place.fleet.plan(declare(tmp_path, source()))).is_done
-    assert place.game.states["new"] == "STOPPED"
+    result = place.fleet.apply(place.fleet.plan(path))
+    assert not result.is_done
+    # Left stopped, it would be started without its offsets by the next apply.
+    assert "new" not in place.game.configs
+    assert place.fleet.undo(result.change).is_empty
+    place.game.failing.clear()
+    place.apply(place.fleet.plan(path))
+    assert (place.held("new"), place.game.states["new"]) == ([{"position": 7}], "RUNNING")
+
+
+def test_connector_that_was_left_without_its_offsets_is_not_started(place, tmp_path):
+    """As after Ctrl-C, or a kill and an unlock, between the create and the write."""
+    place.game.add("new", {**SOURCE_CONFIG, "file": "/in"}, state="STOPPED")
+    planned = place.fleet.plan(declare(tmp_path, source()))
+    assert "game/new is STOPPED without the declared offsets" in " ".join(planned.plan.notes)
+    managed = declare(tmp_path, source(manage_state=True))
+    with pytest.raises(RefusedError, match="would start without the offsets that the spec declares") as caught:
+        place.fleet.plan(managed)
+    assert "seamark connectors delete game/new" in caught.value.hint
+    place.game.offsets["new"] = (Offset({"filename": "/in"}, {"position": 12}),)
+    assert next(step.kind for step in place.fleet.plan(managed).plan.steps) == "set-run-state"
+
+
+def test_connector_that_does_not_run_at_its_offsets_is_a_failure_and_stops_the_others(place, tmp_path):
+    place.game.find_broken = lambda name: (0,)
+    names = ["a", "b", "c"]
+    planned = place.fleet.plan(declare(tmp_path, *map(source, names)), wait_seconds=5)
+    result = place.fleet.apply(planned, pace=place.fleet.build_pace(canary=1, max_failures=0))
+    assert not result.is_done
+    assert len(place.game.configs.keys() & set(names)) == 1
 
 
 @pytest.mark.parametrize("version", ["3.6.2", "3.5.2"])
 def test_workers_that_create_none_as_stopped_get_the_offsets_first(open_place, tmp_path, version):  # noqa: F811
     place = open_place(version)
     planned = place.fleet.plan(declare(tmp_path, source()))
-    assert place.kinds(planned) == ["prove-stopped", "write-offsets", "verify-offsets", "create-connector"]
+    expected = ["prove-stopped", "write-offsets", "verify-offsets", "create-connector", "await-running"]
+    assert place.kinds(planned) == expected
     made = place.apply(planned)
     assert place.held("new") == [{"position": 7}]
     place.apply(place.fleet.undo(made))
@@ -167,11 +200,12 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-STEPS = 6
+# Step 4 is the deletion if the offsets can't be written.
+STEPS = (0, 1, 2, 3, 5, 6, 7)
 POINTS = [
     "after-open:0",
-    *(f"{point}:{step}" for step in range(STEPS) for point in ("before-intent", "after-outcome")),
-    *(f"{point}:{step}" for step in (0, 2, 4) for point in ("after-intent", "after-perform")),
+    *(f"{point}:{step}" for step in STEPS for point in ("before-intent", "after-outcome")),
+    *(f"{point}:{step}" for step in (0, 2, 5) for point in ("after-intent", "after-perform")),
     "before-close:0",
     "after-close:0",
 ]
