@@ -424,7 +424,10 @@ def test_new_connector_begins_where_a_file_says_and_is_undone_with_its_offsets(p
         "prove-stopped",
         "write-offsets",
         "verify-offsets",
+        # Runs only if the offsets were not written.
+        "delete-connector",
         "set-run-state",
+        "await-running",
         "check-progress",
     ]
     assert "create, STOPPED, write 1 offset, then RUNNING" in str(planned)
@@ -438,13 +441,14 @@ def test_new_connector_begins_where_a_file_says_and_is_undone_with_its_offsets(p
         place.fleet.offsets.get("new")
 
 
-def test_new_connector_whose_offsets_fail_does_not_run(place, tmp_path):
+def test_new_connector_whose_offsets_fail_is_deleted_before_it_runs(place, tmp_path):
     file = tmp_path / "offsets.json"
     file.write_text(json.dumps({"new": [{"partition": FILE, "offset": {"position": 7}}]}))
     planned = place.fleet.connectors.create("new", SOURCE_CONFIG, offsets_file=file)
     place.game.failing["patch_offsets", "new"] = RefusedError("Connect said no")
     assert not place.fleet.apply(planned).is_done
-    assert place.game.states["new"] == "STOPPED"
+    assert "new" not in place.game.configs
+    assert not place.game.calls["resume"]
 
 
 @pytest.mark.parametrize(
