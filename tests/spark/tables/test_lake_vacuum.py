@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -29,9 +30,9 @@ HOUR = 3600
 class Orders:
     """A table of three files, which look as if they were written two hours ago."""
 
-    def __init__(self, folder):
-        self.folder = folder / "orders"
-        self.place = TableLocation(str(folder)).below("orders")
+    def __init__(self, folder, *, name="orders"):
+        self.folder = folder / name
+        self.place = TableLocation(str(folder)).below(name)
         for number in range(3):
             self.land(self.open(), number, offset=number + 1)
         self.age()
@@ -46,9 +47,9 @@ class Orders:
         entry = LedgerEntry("orders", "t1", 0, next_offset=offset)
         table.commit(writer.close(), [entry], seen=table.read_position())
 
-    def age(self):
+    def age(self, *, hours=2):
         for path in self.folder.rglob("*.parquet"):
-            os.utime(path, (time.time() - 2 * HOUR,) * 2)
+            os.utime(path, (time.time() - hours * HOUR,) * 2)
 
     def begin_rebuild(self):
         """Write a rebuild that has all records. Returns its ID and its generation."""
@@ -189,3 +190,79 @@ def test_task_of_a_vacuum_deletes_nothing_after_its_time(replaced):
     writer = VacuumWriter(replaced.place, (name,), until=time.time() - 1)
     assert writer.write(iter([numbers])) == {"deleted": 0}
     assert (replaced.folder / name).exists()
+
+
+def age_log(orders, change):
+    """Change the commits of a table's log, as if they were made earlier."""
+    for path in sorted((orders.folder / "_delta_log").glob("*.json")):
+        found = [json.loads(line) for line in path.read_text().splitlines()]
+        at = change(int(path.stem), found)
+        path.write_text("".join(json.dumps(line) + "\n" for line in found))
+        os.utime(path, (at, at))
+
+
+def set_times(found, at):
+    for line in found:
+        if "remove" in line:
+            line["remove"]["deletionTimestamp"] = int(at * 1000)
+        if "commitInfo" in line:
+            line["commitInfo"]["timestamp"] = int(at * 1000)
+    return at
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_files_that_the_log_forgot_stay_as_long_as_a_version_of_the_time_has_them(tmp_path, is_late):
+    """A checkpoint of Delta leaves out what was replaced more than a week ago."""
+    orders = Orders(tmp_path)
+    compact_here(orders.open())
+    now = time.time()
+    days = dict.fromkeys(range(4), 40) | {4: 31 if is_late else 8}
+    age_log(orders, lambda number, found: set_times(found, now - days[number] * 24 * HOUR))
+    orders.age(hours=40 * 24)
+    DeltaTable(orders.place.table_url).create_checkpoint()
+    assert DeltaTable(orders.place.table_url).vacuum(0, enforce_retention_duration=False, full=False) == []
+    assert vacuum_files(orders.open(), run_here, keep_seconds=30 * 24 * HOUR) == (3 if is_late else 0)
+    assert orders.ids() == [0, 1, 2]
+    if not is_late:
+        assert DeltaTable(orders.place.table_url, version=3).to_pyarrow_table().num_rows == 3
+
+
+def test_files_of_the_first_checkpoint_stay_if_the_log_before_it_was_cleaned_away(tmp_path):
+    orders = Orders(tmp_path)
+    DeltaTable(orders.place.table_url).create_checkpoint()
+    compact_here(orders.open())
+    now = time.time()
+    age_log(orders, lambda _, found: set_times(found, now - 8 * 24 * HOUR))
+    orders.age(hours=40 * 24)
+    DeltaTable(orders.place.table_url).create_checkpoint()
+    (orders.folder / f"_delta_log/{0:020}.json").unlink()
+    assert vacuum_files(orders.open(), run_here, keep_seconds=30 * 24 * HOUR) == 0
+    assert DeltaTable(orders.place.table_url, version=3).to_pyarrow_table().num_rows == 3
+
+
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+def test_files_that_were_restored_and_replaced_again_stay_since_the_last_time(tmp_path, has_checkpoint):
+    orders = Orders(tmp_path)
+    rebuild = orders.begin_rebuild()
+    orders.swap(rebuild)
+    age_log(orders, lambda _, found: set_times(found, time.time() - 3 * 24 * HOUR))
+    if has_checkpoint:
+        DeltaTable(orders.place.table_url).create_checkpoint()
+    restore(orders)
+    compact_here(orders.open())
+    orders.age(hours=4 * 24)
+    assert vacuum_files(orders.open(), run_here, keep_seconds=24 * HOUR) == 0
+    assert DeltaTable(orders.place.table_url, version=5).to_pyarrow_table().num_rows == 3
+
+
+def test_vacuum_leaves_a_table_below_as_it_is(tmp_path):
+    orders = Orders(tmp_path)
+    below = Orders(tmp_path / "orders", name="europe/orders")
+    (below.folder / "_seamark_tombstones").mkdir()
+    (below.folder / "_seamark_tombstones/part-0.parquet").write_bytes(b"")
+    (orders.folder / "europe/part-of-none.parquet").write_bytes(b"")
+    orders.age()
+    assert vacuum_files(orders.open(), run_here, keep_seconds=HOUR) == 1
+    assert not (orders.folder / "europe/part-of-none.parquet").exists()
+    assert below.ids() == [0, 1, 2]
+    assert (below.folder / "_seamark_tombstones/part-0.parquet").exists()

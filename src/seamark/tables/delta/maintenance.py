@@ -10,15 +10,19 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from seamark.core.refs import build_pipeline_owner, parse_owner
 from seamark.core.strict_json import StoredFormat, check_format
@@ -77,6 +81,8 @@ class NumberedWriter(Protocol):
 
 REBUILD = "_seamark_rebuild"
 """The folder with the log of a rebuild. Tools that clean up a table leave out names with an underscore."""
+_LOG = "/_delta_log/"
+_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(.+\.)?parquet", re.ASCII)
 RunTasks = Callable[[int, NumberedWriter], list[dict[str, Any]]]
 """Has tasks do so many pieces of work, and returns their receipts."""
 
@@ -250,10 +256,32 @@ def _choose_unneeded(table: LakeTable, opened: DeltaTable, *, rebuilt: set[str],
     """
     before = time.time() - keep_seconds
     active = {file.path for file in list_stored(opened).files} | rebuilt
-    replaced = set(_list_replaced(opened, 0))
-    # Of what was replaced, Delta's log says when; and of what was never committed, the store says when.
-    expired = set(_list_replaced(opened, keep_seconds))
-    return sorted(_list_unneeded(table.at, active=active, replaced=replaced, expired=expired, before=before))
+    replaced = Counter(_list_replaced(opened, 0))
+    # Of what was replaced, Delta's log says when; and of what was never committed, the store says when. delta-rs (1.6)
+    # lists a file that was restored and replaced again once for each time: the last one counts.
+    expired = {path for path, times in Counter(_list_replaced(opened, keep_seconds)).items() if times == replaced[path]}
+    found = sorted(_list_unneeded(table.at, active=active, replaced=set(replaced), expired=expired, before=before))
+    if any(_find_data(path) not in replaced for path in found):
+        # After delta.deletedFileRetentionDuration, by default a week, Delta's log no longer says when.
+        kept = {file.path for file in list_stored(_open_at(table, before)).files}
+        found = [path for path in found if (data := _find_data(path)) in replaced or data not in kept]
+    return found
+
+
+def _open_at(table: LakeTable, moment: float) -> DeltaTable:
+    """Return a table as it was at a moment, or first in what is left of its log."""
+    opened = DeltaTable(table.log.table_url, storage_options=table.log.build_options())
+    try:
+        opened.load_as_version(datetime.fromtimestamp(moment, UTC))
+    except (DeltaError, FileNotFoundError):
+        # Where the log was cleaned, its first version that can be read is one with a checkpoint.
+        selector = pafs.FileSelector(f"{table.log.path}/_delta_log")
+        names = [info.base_name for info in table.log.open_files().get_file_info(selector)]
+        versions = [int(name.partition(".")[0]) for name in names if _CHECKPOINT.fullmatch(name)]
+        if not versions:
+            raise
+        return table.open_version(min(versions))
+    return opened
 
 
 def open_rebuild(table: LakeTable, *, rebuild: str = "") -> LakeTable:
@@ -306,19 +334,30 @@ def _list_unneeded(
     place: TableLocation, *, active: set[str], replaced: set[str], expired: set[str], before: float
 ) -> Iterator[str]:
     selector = pafs.FileSelector(place.path, recursive=True, allow_not_found=True)
-    for info in place.open_files().get_file_info(selector):
-        path = info.path.removeprefix(f"{place.path}/")
+    found = {info.path.removeprefix(f"{place.path}/"): info for info in place.open_files().get_file_info(selector)}
+    # Names of tables may contain slashes: `raw/orders` is a table of its own below `raw`.
+    tables = {path.partition(_LOG)[0] for path in found if _LOG in path}
+    for path, info in found.items():
         if info.type is not pafs.FileType.File or not path.endswith(".parquet"):
             continue
-        # The tombstones of a bucket are needed as long as its file.
-        data = path.removeprefix(f"{TOMBSTONES}/")
+        data = _find_data(path)
         if data == path and path.startswith("_"):
             continue
-        if data in active:
+        if data in active or any(one in tables for one in _list_folders(path)):
             continue
         is_old = info.mtime is not None and info.mtime.timestamp() < before
         if data in expired or (data not in replaced and is_old):
             yield path
+
+
+def _find_data(path: str) -> str:
+    """Return the file that a file belongs to: the tombstones of a bucket are needed as long as its file."""
+    return path.removeprefix(f"{TOMBSTONES}/")
+
+
+def _list_folders(path: str) -> Iterator[str]:
+    while path := path.rpartition("/")[0]:
+        yield path
 
 
 @dataclass(frozen=True, slots=True)
