@@ -267,6 +267,8 @@ class LakeTarget:
         with self._committing:
             self._seen = self._table.enter(wanted)
             found = self._seen.entries
+            # A rebuild may have been swapped in since `prepare`. One that is swapped in from now on fences this run.
+            require_fit(self._table, self._landing)
         # After a failed batch: nothing of it was committed.
         self._letters.restart(written=self._kept_letters)
         return [found[first.key] for first in wanted]

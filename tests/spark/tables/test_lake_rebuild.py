@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from seamark.context.context import LakeSettings
 from seamark.errors import FencedError, RefusedError
+from seamark.pipelines.spark_delta import LakeTarget
 from seamark.tables.definition import LandColumn, Landing
 from seamark.tables.delta.files import TableWriter
 from seamark.tables.delta.location import TableLocation
@@ -19,6 +22,7 @@ from seamark.tables.model import LedgerEntry
 OWNER = "pipeline/orders"
 SCHEMA = pa.schema([("id", pa.int64())])
 LANDING = Landing(name="orders", topic="orders", table="orders", columns=(LandColumn("id", "bigint"),), store="delta")
+TEXTS = replace(LANDING, columns=(LandColumn("id", "text"),))
 
 
 class Orders:
@@ -179,3 +183,29 @@ def test_rebuild_without_rows_that_was_swapped_in_is_not_swapped_in_again(orders
     # Its process was killed before it discarded the log.
     assert orders.ids() == []
     assert orders.rebuildable().find_rebuild().is_swapped
+
+
+def fill_texts(orders):
+    """Begin a rebuild with texts instead of numbers, and fill it. Returns its ID and its generation."""
+    rebuild = orders.rebuildable().begin_rebuild(TEXTS, digest="d2")
+    schema = pa.schema([("id", pa.string())])
+    writer, table = TableWriter(orders.place, schema), open_rebuild(orders.open(), rebuild=rebuild)
+    writer.write(pa.record_batch([pa.array(["0", "1"])], schema=schema))
+    table.commit(writer.close(), [LedgerEntry("orders", "t1", 0, next_offset=2)], seen=table.read_position())
+    return rebuild, orders.rebuildable().find_rebuild().contents.generation
+
+
+@pytest.mark.parametrize("step", ["prepare", "claim"])
+def test_run_that_began_before_a_swap_writes_no_files_of_the_previous_types(orders, step):
+    """Between its two looks at the table, a run samples keys: the swap fits in."""
+    target, first = LakeTarget(LANDING, orders.lake), LedgerEntry("orders", "t1", 0, next_offset=0)
+    target.prepare(None)
+    if step == "claim":
+        target.claim([first])
+    rebuild, generation = fill_texts(orders)
+    orders.rebuildable().swap_in(rebuild, generation=generation)
+    if step == "claim":
+        with pytest.raises(FencedError):
+            target.watch([first])
+    with pytest.raises(RefusedError, match="column id is string, and the pipeline has bigint"):
+        target.claim([first])
