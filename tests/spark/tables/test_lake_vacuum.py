@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from seamark.errors import RefusedError
+from seamark.errors import RefusedError, StaleFilesError
 from seamark.tables.delta import maintenance
 from seamark.tables.delta import table as table_module
 from seamark.tables.delta.files import TableWriter
@@ -104,6 +104,27 @@ def test_rebuild_that_is_swapped_in_while_a_vacuum_plans_keeps_its_files(tmp_pat
     vacuum_files(orders.open(), run_here, keep_seconds=HOUR)
     assert calls
     assert orders.ids() == [7]
+
+
+@pytest.mark.parametrize("is_continued", [False, True])
+def test_swap_is_refused_if_its_rebuild_was_discarded_and_a_vacuum_has_begun(tmp_path, monkeypatch, is_continued):
+    """The files are there when the swap looks for them, and deleted before its commit."""
+    orders = Orders(tmp_path)
+    rebuild = orders.begin_rebuild()
+    replace_all = LakeTable.replace_all
+
+    def late(self, *given, **more):
+        if is_continued:
+            orders.land(open_rebuild(orders.open()), 8, offset=4)
+        else:
+            DeltaRebuild(orders.place, owner=OWNER).discard_rebuild()
+        assert vacuum_files(orders.open(), run_here, keep_seconds=HOUR) == (0 if is_continued else 1)
+        return replace_all(self, *given, **more)
+
+    monkeypatch.setattr(LakeTable, "replace_all", late)
+    with pytest.raises(StaleFilesError, match="another process continued or discarded the rebuild"):
+        orders.swap(rebuild)
+    assert orders.ids() == [0, 1, 2]
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 
 import pyarrow.fs as pafs
 
-from seamark.errors import NotFoundError, RefusedError, UnreachableError
+from seamark.core.refs import parse_owner
+from seamark.errors import NotFoundError, RefusedError, StaleFilesError, UnreachableError
 from seamark.tables.definition import Landing
 from seamark.tables.delta.buckets import build_tombstone_path, parse_bucket_name
 from seamark.tables.delta.files import build_table_schema
@@ -148,7 +149,8 @@ class DeltaRebuild:
 
         Raises:
             NotFoundError: There is no such rebuild.
-            StaleFilesError: The table has processed records that the rebuild hasn't. Nothing was changed.
+            StaleFilesError: The table has processed records that the rebuild hasn't, or another process has continued
+                or discarded the rebuild meanwhile. Nothing was changed.
             RefusedError: Files of the rebuild are gone. Nothing was changed.
         """
         contents = self._rebuild.read_contents()
@@ -161,9 +163,28 @@ class DeltaRebuild:
         entries = contents.vector.by_key()
 
         def check(position: Position) -> None:
+            self._check_kept(rebuild, contents.version)
             check_ahead(self._table.owner, position.entries, entries)
 
         self._table.replace_all(contents, generation=generation, check=check)
+
+    def _check_kept(self, rebuild: str, version: int) -> None:
+        """Check that a vacuum keeps the files of a version of the rebuild: it does if that is the newest in its log.
+
+        Called after the table was read: a vacuum that finds the log discarded commits before the swap, or not at all.
+        """
+        log = open_rebuild(self._table)
+        try:
+            with log.telling():
+                opened = log.refresh()
+                is_kept = (str(opened.metadata().id), opened.version()) == (rebuild, version)
+        except NotFoundError:
+            is_kept = False
+        if not is_kept:
+            raise StaleFilesError(
+                f"another process continued or discarded the rebuild of {self._table.at.url}; no changes were made",
+                hint="wait until it has ended: seamark pipelines rebuild " + parse_owner(self._table.owner).name,
+            )
 
     def find_version(self, generation: int, *, since: int) -> TableVersion:
         """Return the last version of a generation, looking from the version `since` on.
