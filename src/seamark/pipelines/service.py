@@ -427,7 +427,10 @@ class Pipelines:
         require_spark()
         table = self._open_rebuildable(declared)
         # Hours may have passed since the plan was shown.
-        self.plan_rebuild(declared).check_losses(allow_row_loss=allow_row_loss)
+        checked = self.plan_rebuild(declared)
+        checked.check_losses(allow_row_loss=allow_row_loss)
+        # Spark takes a while to start, and retention doesn't wait.
+        begins = {} if allow_row_loss else {one.partition: one.begin for one in checked.partitions}
         rebuild = _begin_rebuild(table, plan)
         work = Work("rebuild", landing.name, f"seamark pipelines rebuild {landing.name}")
         with open_spark(spark or SparkOptions(), work) as session:
@@ -445,6 +448,7 @@ class Pipelines:
                 landing,
                 ends,
                 rebuild=rebuild,
+                begins=begins,
                 records=declared.records or DEFAULT_RECORDS,
                 on_batch=on_batch,
                 on_wait=on_wait,

@@ -47,11 +47,21 @@ class LandTopic:
         brokers: Brokers,
         *,
         start: OffsetSpec = OffsetSpec.EARLIEST,
-        is_mirrored: bool = True,
+        is_rebuild: bool = False,
+        begins: Mapping[int, int] | None = None,
     ) -> None:
-        """Read nothing yet. Unless `is_mirrored`, the group of the pipeline is left as it is."""
+        """Read nothing yet.
+
+        Args:
+            landing: The pipeline.
+            brokers: Who is asked.
+            start: Where a partition begins that the ledger doesn't have.
+            is_rebuild: Whether the table of the pipeline is rebuilt: its group is left as it is.
+            begins: By partition, where it begins instead of `start`: the first records when they were last checked.
+        """
         self._landing = landing
-        self._is_mirrored = is_mirrored
+        self._is_rebuild = is_rebuild
+        self._begins = dict(begins or {})
         self._brokers = brokers
         # What the group was told last. Its lock also keeps an older offset from being committed after a newer one.
         self._told: dict[int, int] = {}
@@ -76,7 +86,8 @@ class LandTopic:
             self._told = {}
         found = [
             known.get(
-                (topic.topic_id, number), LedgerEntry(topic.name, topic.topic_id, number, next_offset=starts[number])
+                (topic.topic_id, number),
+                LedgerEntry(topic.name, topic.topic_id, number, next_offset=self._begins.get(number, starts[number])),
             )
             for number in sorted(starts)
         ]
@@ -99,11 +110,14 @@ class LandTopic:
     def _check_begins(self, entries: Iterable[LedgerEntry], begins: Mapping[int, int]) -> None:
         for entry in entries:
             if entry.next_offset < begins[entry.partition]:
+                owner = f"the rebuild of {self._landing.owner}" if self._is_rebuild else self._landing.owner
                 raise RefusedError(
-                    f"{entry} starts at offset {begins[entry.partition]}, and {self._landing.owner} is at "
-                    f"{entry.next_offset}",
+                    f"{entry} starts at offset {begins[entry.partition]}, and {owner} is at {entry.next_offset}",
                     cause="records were deleted before the pipeline processed them, by retention or by a user",
-                    hint=f"accept the loss: seamark offsets move {self._landing.owner} --to earliest",
+                    # The offsets of the pipeline itself are not at fault: moved, they would duplicate rows.
+                    hint=self._build_discard_hint()
+                    if self._is_rebuild
+                    else f"accept the loss: seamark offsets move {self._landing.owner} --to earliest",
                 )
 
     def check_same(self, known: Iterable[tuple[str, int]]) -> None:
@@ -147,14 +161,19 @@ class LandTopic:
 
     def _build_restart_hint(self) -> str:
         """Return how to continue with a recreated topic, of which the ledger has no entry: it starts at `start`."""
+        if self._is_rebuild:
+            return self._build_discard_hint()
         restart = f"run it again: seamark pipelines run {self._landing.name}"
         if self._start is OffsetSpec.EARLIEST:
             return f"{restart}; it starts at the first record of the new topic"
         return f"{restart}; it starts at the end of the new topic, unless you set from.start to earliest first"
 
+    def _build_discard_hint(self) -> str:
+        return f"discard the rebuild, then begin again: seamark pipelines rebuild {self._landing.name} --discard"
+
     def mirror(self, entries: Iterable[LedgerEntry]) -> None:
         """Commit the ledger's offsets to the group of the pipeline, which shows lag. A failure is logged only."""
-        if not self._is_mirrored:
+        if self._is_rebuild:
             return
         with self._lock:
             moved = {

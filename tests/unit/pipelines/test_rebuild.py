@@ -6,7 +6,9 @@ import pytest
 
 from seamark.context.context import LakeSettings
 from seamark.errors import NotFoundError, RefusedError, StaleFilesError, UsageError
+from seamark.kafka.model import OffsetSpec
 from seamark.pipelines.rebuild import build_digest
+from seamark.pipelines.spark_topic import LandTopic
 from seamark.tables.delta.technology import DeltaTechnology
 from seamark.tables.model import LedgerEntry, TableRebuild, TableVersion, check_ahead
 from tests.fakes.tables.rebuildable import FakeRebuildable
@@ -276,3 +278,28 @@ def test_compacted_topic_is_enough_only_if_its_last_record_of_a_key_counts(desk,
     desk.brokers.topics["orders"].configs["cleanup.policy"] = "compact"
     losses = desk.fleet.pipelines.plan_rebuild(desk.spec).find_losses()
     assert ("compacted" not in " ".join(losses)) == is_enough
+
+
+def test_rebuild_does_not_begin_after_records_that_were_deleted_since_they_were_checked(desk):
+    begins = {one.partition: one.begin for one in desk.fleet.pipelines.plan_rebuild(desk.spec).partitions}
+    desk.brokers.topics["orders"].starts[1] = 3
+    topic = LandTopic(desk.spec.landing, desk.brokers, is_rebuild=True, begins=begins)
+    with pytest.raises(RefusedError, match="orders-1 starts at offset 3, and the rebuild of pipeline/orders is at 0"):
+        topic.read_firsts({}, start=OffsetSpec.EARLIEST)
+    # Rows may be lost, says the user.
+    firsts = LandTopic(desk.spec.landing, desk.brokers, is_rebuild=True).read_firsts({}, start=OffsetSpec.EARLIEST)
+    assert [one.next_offset for one in firsts] == [0, 3]
+
+
+def test_rebuild_that_can_not_continue_says_to_discard_it_and_not_to_move_the_pipeline(desk):
+    """Moved to the first record, the pipeline would append all of its rows again."""
+    desk.brokers.topics["orders"].starts[0] = 30
+    topic = LandTopic(desk.spec.landing, desk.brokers, is_rebuild=True)
+    with pytest.raises(RefusedError) as caught:
+        topic.read_firsts(desk.entries(20), start=OffsetSpec.EARLIEST)
+    assert caught.value.hint.endswith("seamark pipelines rebuild orders --discard")
+    topic.read_firsts(desk.entries(40), start=OffsetSpec.EARLIEST)
+    recreate(desk)
+    with pytest.raises(RefusedError, match="was recreated") as caught:
+        topic.count_partitions()
+    assert caught.value.hint.endswith("seamark pipelines rebuild orders --discard")
