@@ -29,6 +29,8 @@ OpenTable = Callable[[str, str, str, str], RebuildableTable]
 REBUILDABLE: Port[OpenTable] = Port("rebuildable")
 """Opens the table of a pipeline: takes the pipeline, the kind of store as in `to:`, the store's name, and the table."""
 _GENERATION, _VERSION = "generation", "version"
+# Kafka's default of delete.retention.ms.
+_DELETE_RETENTION_MS = 86_400_000
 HOLD_SECONDS = 60.0
 """How long a running pipeline waits for the swap. The records of the time since the last look are read meanwhile."""
 
@@ -159,7 +161,7 @@ class RestoreTable(_ReplacesFiles):
     def intend(self, world: Environment) -> Intent:
         table = self.open(world)
         current, former = table.read_current(), table.find_version(self.generation, since=self.since)
-        check_kept(world.use(BROKERS)(), self.subject, former=former, current=current)
+        check_kept(world.use(BROKERS)(), self.subject, former=former, current=current, now=world.clock.now())
         return Intent(
             before={_GENERATION: current.generation},
             after={_GENERATION: self.generation},
@@ -169,7 +171,8 @@ class RestoreTable(_ReplacesFiles):
     def perform(self, world: Environment, intent: Intent) -> str | None:
         table = self.open(world)
         former = table.find_version(self.generation, since=self.since)
-        check_kept(world.use(BROKERS)(), self.subject, former=former, current=table.read_current())
+        current, now = table.read_current(), world.clock.now()
+        check_kept(world.use(BROKERS)(), self.subject, former=former, current=current, now=now)
         table.restore(intent.extra["after"][_VERSION], generation=self.generation)
         return None
 
@@ -189,7 +192,7 @@ def _spell_number(value: int | None) -> str | None:
     return None if value is None else render_number(value)
 
 
-def check_kept(brokers: BrokerPort, owner: str, *, former: TableVersion, current: TableVersion) -> None:
+def check_kept(brokers: BrokerPort, owner: str, *, former: TableVersion, current: TableVersion, now: float) -> None:
     """Check that the records between two versions are still there: they are to be processed again.
 
     Raises:
@@ -203,13 +206,29 @@ def check_kept(brokers: BrokerPort, owner: str, *, former: TableVersion, current
     gone = [one for one in later if present is None or one.topic_id != present.topic_id]
     if gone:
         raise _build_lost(owner, f"topic {gone[0].topic} was deleted or recreated since")
-    if present is not None and is_compacted(present) and not former.is_keyed:
-        raise _build_lost(owner, f"topic {present.name} is compacted: only the last record of each key is left")
+    if present is not None and is_compacted(present):
+        _check_compacted(owner, present, former, now=now)
     found = brokers.read_bounds([(one.topic, one.partition) for one in later]).require_complete(what="the topic")
     for one in later:
         edge, offset = found[one.topic, one.partition].earliest, _find_offset(former, one.key)
         if edge > offset:
             raise _build_lost(owner, f"{one} starts at offset {edge:,}, and the files end at {offset:,}")
+
+
+def _check_compacted(owner: str, topic: TopicStatus, former: TableVersion, *, now: float) -> None:
+    """Check that a compacted topic still has what a table needs: without its delete, a row would stay."""
+    if not former.is_keyed:
+        raise _build_lost(owner, f"topic {topic.name} is compacted: only the last record of each key is left")
+    retention = topic.configs.get("delete.retention.ms")
+    kept_seconds = _DELETE_RETENTION_MS / 1000
+    if retention is not None and retention.value is not None:
+        kept_seconds = int(retention.value) / 1000
+    if former.committed_at is None or now - former.committed_at > kept_seconds:
+        raise _build_lost(
+            owner,
+            f"topic {topic.name} is compacted, and keeps deletes (tombstones) for {kept_seconds:,.0f} s only: the "
+            "deletes since then may be gone, and their rows would stay",
+        )
 
 
 def _find_offset(version: TableVersion, key: tuple[str, int]) -> int:

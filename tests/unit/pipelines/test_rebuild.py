@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 import pytest
 
 from seamark.context.context import LakeSettings
@@ -303,3 +306,23 @@ def test_rebuild_that_can_not_continue_says_to_discard_it_and_not_to_move_the_pi
     with pytest.raises(RefusedError, match="was recreated") as caught:
         topic.count_partitions()
     assert caught.value.hint.endswith("seamark pipelines rebuild orders --discard")
+
+
+@pytest.mark.parametrize(
+    ("hours", "retention", "is_kept"),
+    [(20, None, True), (25, None, False), (25, "172800000", True), (None, None, False)],
+)
+def test_undo_of_a_keyed_table_needs_the_deletes_of_a_compacted_topic(desk, hours, retention, is_kept):
+    """A row whose delete is no longer in the topic would stay."""
+    committed_at = None if hours is None else time.time() - hours * 3600
+    desk.table.commit(is_keyed=True, committed_at=committed_at)
+    desk.fill()
+    done = desk.swap()
+    retained = {} if retention is None else {"delete.retention.ms": retention}
+    desk.brokers.topics["orders"].configs.update({"cleanup.policy": "compact", **retained})
+    if is_kept:
+        assert desk.fleet.apply(desk.fleet.undo(done)).is_done
+        return
+    with pytest.raises(RefusedError, match="no longer has all records since then") as caught:
+        desk.fleet.undo(done)
+    assert "keeps deletes (tombstones) for 86,400 s only" in caught.value.cause

@@ -234,6 +234,7 @@ class DeltaRebuild:
             contents.vector.by_key(),
             layout.columns,
             _is_keyed(contents),
+            contents.made_at_ms / 1000 if contents.made_at_ms else None,
         )
 
     def _read_generation(self) -> int:

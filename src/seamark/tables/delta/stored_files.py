@@ -76,12 +76,16 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class TableContents:
-    """All that a table has at one version: its files as a commit adds them, its columns, and the offsets."""
+    """All that a table has at one version: its files as a commit adds them, its columns, and the offsets.
+
+    `made_at_ms` is when the offsets were committed; 0 if that isn't known.
+    """
 
     version: int
     files: tuple[AddAction, ...]
     schema: Schema
     vector: CommitOffsets
+    made_at_ms: int = 0
 
 
 def list_stored(table: DeltaTable) -> StoredFiles:

@@ -437,7 +437,8 @@ class LakeTable:
         with self.telling():
             table = self.refresh() if version is None else self.open_version(version)
             position = self._read_position(table, may_be_lost=False)
-            return TableContents(table.version(), tuple(list_adds(table)), table.schema(), position.vector)
+            files = tuple(list_adds(table))
+            return TableContents(table.version(), files, table.schema(), position.vector, position.made_at_ms)
 
     def replace_all(self, contents: TableContents, *, generation: int, check: Callable[[Position], None]) -> None:
         """Put other files, columns and offsets in the place of all that the table has.
