@@ -206,6 +206,8 @@ def check_kept(brokers: BrokerPort, owner: str, *, former: TableVersion, current
     gone = [one for one in later if present is None or one.topic_id != present.topic_id]
     if gone:
         raise _build_lost(owner, f"topic {gone[0].topic} was deleted or recreated since")
+    if present is not None and present.configs_error:
+        raise _build_lost(owner, _spell_unknown(present.name, present.configs_error))
     if present is not None and is_compacted(present):
         _check_compacted(owner, present, former, now=now)
     found = brokers.read_bounds([(one.topic, one.partition) for one in later]).require_complete(what="the topic")
@@ -242,6 +244,10 @@ def _build_lost(owner: str, cause: str) -> RefusedError:
         cause=cause,
         hint="read the earlier version of the table with VERSION AS OF, or rebuild it again",
     )
+
+
+def _spell_unknown(topic: str, error: str) -> str:
+    return f"it isn't known whether topic {topic} is compacted: {error}"
 
 
 def is_compacted(topic: TopicStatus) -> bool:
@@ -296,6 +302,7 @@ class RebuildPlan:
         existing: The rebuild that is continued; None: a new one begins.
         stale: How many entries the table has of a deleted topic of the same name.
         is_compacted: Whether the topic drops records that the table may have rows of.
+        configs_error: Why that isn't known, if it isn't.
     """
 
     declared: PipelineSpec
@@ -304,6 +311,7 @@ class RebuildPlan:
     existing: TableRebuild | None = None
     stale: int = 0
     is_compacted: bool = False
+    configs_error: str = ""
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -326,8 +334,12 @@ class RebuildPlan:
             found.append(f"the table has records of a deleted topic {landing.topic}")
         # The last record of a key is the one that counts only if the topic's key and order are those of the table.
         is_last_enough = landing.is_key_in_key and landing.order in ((), (KAFKA_OFFSET,))
-        if self.is_compacted and not (landing.mode.has_key and is_last_enough):
+        if landing.mode.has_key and is_last_enough:
+            return tuple(found)
+        if self.is_compacted:
             found.append(f"{landing.topic} is compacted: only the last record of each key is left")
+        if self.configs_error:
+            found.append(_spell_unknown(landing.topic, self.configs_error))
         return tuple(found)
 
     def check_losses(self, *, allow_row_loss: bool) -> None:

@@ -387,6 +387,7 @@ class Pipelines:
             existing=existing,
             stale=sum(entry.topic_id != topic.topic_id for entry in current.entries.values()),
             is_compacted=is_compacted(topic),
+            configs_error=topic.configs_error,
         )
 
     def rebuild(

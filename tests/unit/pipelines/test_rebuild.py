@@ -326,3 +326,21 @@ def test_undo_of_a_keyed_table_needs_the_deletes_of_a_compacted_topic(desk, hour
     with pytest.raises(RefusedError, match="no longer has all records since then") as caught:
         desk.fleet.undo(done)
     assert "keeps deletes (tombstones) for 86,400 s only" in caught.value.cause
+
+
+def test_topic_whose_configs_can_not_be_read_may_be_compacted(desk, monkeypatch):
+    desk.fill()
+    done = desk.swap()
+    build = type(desk.brokers)._build_topic
+    monkeypatch.setattr(
+        type(desk.brokers),
+        "_build_topic",
+        lambda self, name: replace(build(self, name), configs={}, configs_error="access to topic orders denied"),
+    )
+    text = "it isn't known whether topic orders is compacted: access to topic orders denied"
+    with pytest.raises(RefusedError, match="may lose rows") as caught:
+        desk.fleet.pipelines.plan_rebuild(desk.spec).check_losses(allow_row_loss=False)
+    assert text in caught.value.cause
+    with pytest.raises(RefusedError) as caught:
+        desk.fleet.undo(done)
+    assert text in caught.value.cause
