@@ -321,11 +321,9 @@ class RebuildPlan:
 
     def find_losses(self) -> tuple[str, ...]:
         """Return why rows of the table may be missing after the rebuild."""
-        landing, is_known = self.declared.landing, any(one.landed is not None for one in self.partitions)
-        # Without offsets, because they were reset, it isn't known which records the rows are from.
-        deleted = [one for one in self.partitions if one.begin > 0 and (one.landed or 0) > 0]
-        if not is_known and not self.stale and self.current.rows != 0:
-            deleted = [one for one in self.partitions if one.begin > 0]
+        landing, has_rows = self.declared.landing, self.current.rows != 0
+        # Where the offset was reset or moved to the first record, it isn't known which records the rows are from.
+        deleted = [one for one in self.partitions if one.begin > 0 and (one.landed or has_rows)]
         found = [
             f"{landing.topic}-{one.partition} starts at offset {render_number(one.begin)}: earlier records were deleted"
             for one in deleted

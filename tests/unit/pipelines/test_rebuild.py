@@ -258,6 +258,16 @@ def test_rows_without_offsets_may_be_of_records_that_were_deleted(desk):
     assert desk.fleet.pipelines.plan_rebuild(desk.spec).find_losses() == ()
 
 
+def test_pipeline_that_was_moved_back_to_the_first_record_may_have_rows_of_it(desk):
+    """After the move, retention deleted records that the table has rows of, and the pipeline has not run again."""
+    desk.table.commit(entries=desk.entries(0))
+    assert desk.fleet.pipelines.plan_rebuild(desk.spec).find_losses() == ()
+    desk.brokers.topics["orders"].starts[0] = 5
+    assert "orders-0 starts at offset 5" in " ".join(desk.fleet.pipelines.plan_rebuild(desk.spec).find_losses())
+    desk.table.commit(rows=0)
+    assert desk.fleet.pipelines.plan_rebuild(desk.spec).find_losses() == ()
+
+
 KEYED = """\
 pipelines:
   orders:
