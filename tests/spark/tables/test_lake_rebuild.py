@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from seamark.context.context import LakeSettings
-from seamark.errors import FencedError, RefusedError
+from seamark.errors import FencedError, NotFoundError, RefusedError
 from seamark.pipelines.spark_delta import LakeTarget
 from seamark.tables.definition import LandColumn, Landing
 from seamark.tables.delta.files import TableWriter
@@ -209,3 +209,15 @@ def test_run_that_began_before_a_swap_writes_no_files_of_the_previous_types(orde
             target.watch([first])
     with pytest.raises(RefusedError, match="column id is string, and the pipeline has bigint"):
         target.claim([first])
+
+
+def test_undo_says_that_the_log_no_longer_has_the_commits_of_the_previous_files(orders, tmp_path):
+    version = orders.rebuildable().read_current().version
+    rebuild, generation = fill_texts(orders)
+    orders.rebuildable().swap_in(rebuild, generation=generation)
+    DeltaTable(orders.place.table_url).create_checkpoint()
+    for number in range(version + 2):
+        (tmp_path / f"orders/_delta_log/{number:020}.json").unlink()
+    with pytest.raises(NotFoundError, match=f"no longer has version {version + 1}") as caught:
+        orders.rebuildable().find_version(0, since=version)
+    assert "delta.logRetentionDuration" in caught.value.hint

@@ -19,7 +19,7 @@ from seamark.tables.delta.files import build_table_schema
 from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.maintenance import explain_unreadable, open_rebuild
 from seamark.tables.delta.stored_files import TableContents, build_layout
-from seamark.tables.delta.table import GENERATION, LakeTable, Position
+from seamark.tables.delta.table import GENERATION, LakeTable, Position, build_forgotten
 from seamark.tables.delta.technology import build_lake_layout
 from seamark.tables.model import TableRebuild, TableVersion, check_ahead
 
@@ -242,14 +242,21 @@ class DeltaRebuild:
             return self._table.refresh().transaction_version(GENERATION) or 0
 
     def _find_last(self, since: int) -> int:
-        """Find the last version before the first commit after `since` that replaced all files."""
+        """Find the last version before the first commit after `since` that replaced all files.
+
+        Raises:
+            NotFoundError: The log no longer has the commits after `since`.
+        """
         place, number = self._table.log, since
         store = place.open_files()
         with self._table.telling():
             newest = self._table.refresh().version()
             while number < newest:
-                with store.open_input_stream(f"{place.path}/_delta_log/{number + 1:020}.json") as file:
-                    lines = [json.loads(line) for line in file.read().splitlines()]
+                try:
+                    with store.open_input_stream(f"{place.path}/_delta_log/{number + 1:020}.json") as file:
+                        lines = [json.loads(line) for line in file.read().splitlines()]
+                except FileNotFoundError as error:
+                    raise build_forgotten(self._table.at, number + 1, error) from None
                 if any(line.get("txn", {}).get("appId") == GENERATION for line in lines):
                     break
                 number += 1

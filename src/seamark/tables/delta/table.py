@@ -421,11 +421,7 @@ class LakeTable:
         try:
             return DeltaTable(self.log.table_url, version=version, storage_options=self.log.build_options())
         except DeltaError as error:
-            raise NotFoundError(
-                f"the log of {self.at.url} no longer has version {version}",
-                cause=" ".join(str(error).split())[:300],
-                hint="Delta keeps its log for delta.logRetentionDuration, by default 30 days; rebuild the table again",
-            ) from None
+            raise build_forgotten(self.at, version, error) from None
 
     def read_contents(self, *, version: int | None = None) -> TableContents:
         """Read the files, columns and offsets of the table, now or at an earlier version.
@@ -578,6 +574,15 @@ def _read_clock_ms() -> int:
 def _pause(number: int) -> None:
     longest = min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2 ** min(number, 6))
     time.sleep(longest * random.uniform(0.5, 1.0))  # noqa: S311 - so that two do not meet again
+
+
+def build_forgotten(place: TableLocation, version: int, error: Exception) -> NotFoundError:
+    """Build the error for a version that the log no longer has."""
+    return NotFoundError(
+        f"the log of {place.url} no longer has version {version}",
+        cause=" ".join(str(error).split())[:300],
+        hint="Delta keeps its log for delta.logRetentionDuration, by default 30 days; rebuild the table again",
+    )
 
 
 def _build_fenced(owner: str, found: Position) -> FencedError:
