@@ -221,3 +221,14 @@ def test_undo_says_that_the_log_no_longer_has_the_commits_of_the_previous_files(
     with pytest.raises(NotFoundError, match=f"no longer has version {version + 1}") as caught:
         orders.rebuildable().find_version(0, since=version)
     assert "delta.logRetentionDuration" in caught.value.hint
+
+
+def test_process_whose_rebuild_was_discarded_says_so_and_leaves_no_log(orders, tmp_path):
+    first = orders.rebuildable().begin_rebuild(LANDING, digest="d1")
+    table = open_rebuild(orders.open(), rebuild=first)
+    seen = table.enter([LedgerEntry("orders", "t1", 0, next_offset=0)])
+    orders.rebuildable().discard_rebuild()
+    with pytest.raises(FencedError, match="was discarded or swapped in"):
+        orders.commit(table, [999], offset=9, seen=seen)
+    assert not (tmp_path / "orders/_seamark_rebuild").exists()
+    assert plan_vacuum(orders.open(), keep_seconds=3600) == []

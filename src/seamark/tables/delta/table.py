@@ -516,6 +516,11 @@ class LakeTable:
         try:
             self._table = DeltaTable(self.log.table_url, storage_options=self.log.build_options())
         except TableNotFoundError:
+            if self._table_id:
+                raise FencedError(
+                    f"the rebuild of {self.at.url} was discarded or swapped in; this one has ended",
+                    hint=f"begin another one: seamark pipelines rebuild {parse_owner(self.owner).name}",
+                ) from None
             raise NotFoundError(
                 f"no Delta table at {self.at.url}", hint="create it: seamark pipelines run NAME"
             ) from None
