@@ -274,7 +274,9 @@ class PlanRun:
         looks: list[PlannedStep] = []
         is_near = True
         for other in reversed(before):
-            is_near = is_near and not other.step.acts
+            # A rollback step that wasn't needed has sent nothing.
+            is_skipped = other.fallback and not self.has_result(other)
+            is_near = is_near and (is_skipped or not other.step.acts)
             if self.is_good(other) and (is_near or (is_repeated and _is_proof(other))):
                 looks.append(other)
         return looks[::-1]

@@ -8,13 +8,14 @@ from seamark.changes.plan import PlannedStep
 from seamark.changes.preconditions import Expectations
 from seamark.changes.run import PlanRun
 from seamark.changes.step import Intent, Outcome
-from seamark.connectors.run_state import SetRunState
+from seamark.connectors.run_state import AwaitRunning, SetRunState
 from seamark.connectors.steps import PutConfig
 
 STOP = SetRunState("game", "orders", "STOPPED")
 RESUME = SetRunState("game", "orders", "RUNNING")
 PUT = PutConfig("game", "orders", {"a": "2"})
 BACK = PutConfig("game", "orders", {"a": "1"})
+AWAIT = AwaitRunning("game", "orders")
 
 
 def build_walk(*outcomes):
@@ -42,6 +43,15 @@ def build_walk(*outcomes):
 def test_fallback_runs_only_after_a_certain_failure_of_a_lane_that_acted(outcomes, is_due):
     walk = build_walk(*outcomes)
     assert walk.is_due(walk.tasks[2], winding_up=False) is is_due
+
+
+def test_fallback_that_was_not_needed_does_not_separate_a_check_from_its_request():
+    tasks = [PlannedStep(n, step, "orders", always=False, fallback=n == 1) for n, step in enumerate((AWAIT, BACK, PUT))]
+    walk = PlanRun(tasks)
+    walk.record(tasks[0], Outcome.DONE)
+    assert walk.find_looks(tasks[2]) == [tasks[0]]
+    walk.record(tasks[1], Outcome.DONE)
+    assert walk.find_looks(tasks[2]) == []
 
 
 def test_no_step_acts_on_an_aspect_that_someone_else_changed():

@@ -71,6 +71,20 @@ def test_other_lists_are_refused_with_their_place(folder, offsets, cause):
 # --- plans
 
 
+def do_at(monkeypatch, point, act):
+    """Have `act` called once, when the executor reaches a point such as before-intent:5."""
+    name, _, number = point.partition(":")
+    left = [point]
+
+    def reach(reached, step=0):
+        if left and (reached, step) == (name, int(number)):
+            left.clear()
+            act()
+
+    monkeypatch.setattr(executor, "reach", reach)
+    return left
+
+
 @pytest.fixture
 def place(tmp_path):
     made = Place(tmp_path)
@@ -211,22 +225,25 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_killed_apply_is_finished_by_resume_and_undone(place, tmp_path, monkeypatch, point):
-    name, _, number = point.partition(":")
-    left = [point]
+def kill():
+    raise Killed
 
-    def reach(reached, step=0):
-        if left and (reached, step) == (name, int(number)):
-            left.clear()
-            raise Killed
 
-    monkeypatch.setattr(executor, "reach", reach)
+def apply_until(place, tmp_path, monkeypatch, point):
+    """Apply the spec until the process is killed at a point; return the ID of the change."""
+    left = do_at(monkeypatch, point, kill)
     planned = place.fleet.plan(declare(tmp_path, source()))
     with pytest.raises(Killed):
         place.fleet.apply(planned)
     assert left == []
     (head,) = place.fleet.journal.list()
+    return head
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_killed_apply_is_finished_by_resume_and_undone(place, tmp_path, monkeypatch, point):
+    name = point.partition(":")[0]
+    head = apply_until(place, tmp_path, monkeypatch, point)
     if "new" in place.game.states and not place.held("new"):
         # It never ran without its offsets.
         assert place.game.states["new"] == "STOPPED"
@@ -236,3 +253,12 @@ def test_a_killed_apply_is_finished_by_resume_and_undone(place, tmp_path, monkey
     place.apply(place.fleet.undo(head.change))
     assert "new" not in place.game.configs
     assert place.fleet.offsets.orphans().items == ()
+
+
+@pytest.mark.parametrize("point", ["before-intent:5", "after-intent:5"])
+def test_resume_verifies_the_offsets_again_before_the_connector_starts(place, tmp_path, monkeypatch, point):
+    head = apply_until(place, tmp_path, monkeypatch, point)
+    place.scan.put(("new", {"filename": "/in"}), {"position": 0})
+    result = place.fleet.journal.resume(head.change)
+    assert not result.is_done
+    assert place.game.states["new"] == "STOPPED"
