@@ -198,7 +198,7 @@ class PlanRun:
         """Return whether a step is to run now. In a sequence that was begun, the `always` steps run in any case."""
         lane = self.tasks.of_lane(task.lane)
         if task.fallback:
-            return self._is_fallen([other for other in lane if other.number < task.number])
+            return self._is_fallen(task, [other for other in lane if other.number < task.number])
         results = [
             self._results[other.number] for other in lane if other.number in self._results and not other.fallback
         ]
@@ -297,16 +297,25 @@ class PlanRun:
     def _is_other(self, task: PlannedStep, other: PlannedStep) -> bool:
         return other.number != task.number and other.number in self._results
 
-    def _is_fallen(self, before: Sequence[PlannedStep]) -> bool:
+    def _is_fallen(self, task: PlannedStep, before: Sequence[PlannedStep]) -> bool:
         """Return whether a sequence changed something, then definitely failed, and its rollback has worked so far."""
-        main = [
-            self._results[task.number].outcome for task in before if not task.fallback and task.number in self._results
-        ]
-        back = [self._results.get(task.number) for task in before if task.fallback]
-        failed = any(outcome not in GOOD for outcome in main)
+        main = {
+            other.number: self._results[other.number].outcome
+            for other in before
+            if not other.fallback and other.number in self._results
+        }
+        failed = any(outcome not in GOOD for outcome in main.values())
         # An unknown outcome, or a change by another operator, is not rolled back automatically.
-        is_ours = Outcome.DONE in main and not any(outcome in UNSETTLED for outcome in main)
-        return failed and is_ours and all(result is not None and result.outcome in GOOD for result in back)
+        is_ours = Outcome.DONE in main.values() and not any(outcome in UNSETTLED for outcome in main.values())
+        if not failed or not is_ours or self._is_by_others(task, main):
+            return False
+        back = [other for other in before if other.fallback and not self._is_by_others(other, main)]
+        return all(self.is_good(other) for other in back)
+
+    def _is_by_others(self, back: PlannedStep, main: Mapping[int, Outcome]) -> bool:
+        """Return whether another process made the change that a rollback step would reverse, before this change did."""
+        same = {main[other.number] for other in self.tasks.of_aspect(back.aspect) if other.number in main}
+        return Outcome.NOTHING_TO_DO in same and Outcome.DONE not in same
 
     def _is_undecided(self, task: PlannedStep) -> bool:
         result = self._results.get(task.number)

@@ -45,6 +45,17 @@ def test_fallback_runs_only_after_a_certain_failure_of_a_lane_that_acted(outcome
     assert walk.is_due(walk.tasks[2], winding_up=False) is is_due
 
 
+def test_fallback_leaves_what_another_process_had_changed_before():
+    """A config that was already as wanted was written by another process; what this change stopped is started."""
+    steps = (STOP, PUT, AWAIT, BACK, RESUME)
+    tasks = [PlannedStep(n, step, "orders", always=False, fallback=n > 2) for n, step in enumerate(steps)]
+    walk = PlanRun(tasks)
+    for task, outcome in zip(tasks, (Outcome.DONE, Outcome.NOTHING_TO_DO, Outcome.DID_NOT_HAPPEN), strict=False):
+        walk.record(task, outcome)
+    assert not walk.is_due(tasks[3], winding_up=False)
+    assert walk.is_due(tasks[4], winding_up=False)
+
+
 def test_fallback_that_was_not_needed_does_not_separate_a_check_from_its_request():
     tasks = [PlannedStep(n, step, "orders", always=False, fallback=n == 1) for n, step in enumerate((AWAIT, BACK, PUT))]
     walk = PlanRun(tasks)

@@ -201,6 +201,20 @@ def test_where_the_offsets_do_not_come_along_the_old_one_runs_on(place, call):
     assert place.held("old") == [{"position": 7}]
 
 
+def test_connector_that_another_process_created_meanwhile_is_not_deleted(place, monkeypatch):
+    planned = place.fleet.connectors.rename("old", "new")
+    place.game.failing["patch_offsets", "new"] = RejectedError("no")
+    number = next(number for number, step in enumerate(planned.plan.steps) if step.kind == "create-connector")
+
+    def reach(name, step=0):
+        if (name, step) == ("before-intent", number):
+            place.game.add("new", SOURCE_CONFIG, state="STOPPED")
+
+    monkeypatch.setattr("seamark.changes.executor.reach", reach)
+    assert not place.fleet.apply(planned).is_done
+    assert place.game.states == {"old": "RUNNING", "new": "STOPPED"}
+
+
 def test_a_saved_plan_is_the_same(place, tmp_path):
     planned = place.fleet.connectors.rename("old", "new")
     again = type(planned.plan).from_dict(json.loads(json.dumps(planned.plan.to_dict())))

@@ -167,6 +167,16 @@ def test_connector_whose_offsets_can_not_be_written_is_deleted_and_planned_again
     assert (place.held("new"), place.game.states["new"]) == ([{"position": 7}], "RUNNING")
 
 
+def test_connector_that_another_process_created_meanwhile_is_not_deleted(place, tmp_path, monkeypatch):
+    planned = place.fleet.plan(declare(tmp_path, source()))
+    place.game.failing["patch_offsets", "new"] = RefusedError("Connect said no")
+    config = {**SOURCE_CONFIG, "file": "/in"}
+    do_at(monkeypatch, "before-intent:0", lambda: place.game.add("new", config, state="STOPPED"))
+    result = place.fleet.apply(planned)
+    assert not result.is_done
+    assert place.game.states["new"] == "STOPPED"
+
+
 def test_connector_that_was_left_without_its_offsets_is_not_started(place, tmp_path):
     """As after Ctrl-C, or a kill and an unlock, between the create and the write."""
     place.game.add("new", {**SOURCE_CONFIG, "file": "/in"}, state="STOPPED")
