@@ -24,9 +24,10 @@ from seamark.changes.action import (
 )
 from seamark.changes.codec import SecretConfig
 from seamark.changes.effect import ChangeKind, Effect
+from seamark.changes.environment import Environment
 from seamark.changes.images import find_references
 from seamark.changes.preconditions import build_stale
-from seamark.changes.step import CanNotUndo, ConnectorSubject, Step
+from seamark.changes.step import CanNotUndo, ConnectorSubject, Intent, Step, step_kind
 from seamark.connect.capability import Capability
 from seamark.connect.model import Connector
 from seamark.connectors.run_state import AwaitRunning, SetRunState
@@ -57,6 +58,25 @@ if TYPE_CHECKING:
     from seamark.offsets.semantics import OffsetSemantics
 
 Config = Mapping[str, str]
+
+
+@step_kind("delete-if-stopped")
+@dataclass(frozen=True, slots=True)
+class DeleteIfStopped(DeleteConnector):
+    """Deletes a connector that was created as stopped, unless another process has started or paused it since."""
+
+    def intend(self, world: Environment) -> Intent:
+        # `super()` doesn't work in a dataclass with slots.
+        intent = DeleteConnector.intend(self, world)
+        if intent.before is not None and intent.extra["state"] != STOPPED:
+            raise RefusedError(
+                f"{self.subject} is not deleted, because another process started it",
+                cause=f"it was created as {STOPPED} and is {intent.extra['state']}",
+                hint=f"check it with seamark connectors show {self.cluster}/{self.name}",
+            )
+        return intent
+
+
 # Not all offsets of a hundred tables are shown; all of them are in the plan's actions.
 _SHOWN = 5
 
@@ -103,7 +123,8 @@ class CreateWithOffsets(ConnectorSubject, Action):
     that `is_fresh` starts without offsets: those in `offsets` are None, and no others may exist.
 
     If its offsets can't be written or verified, a stopped connector is deleted again, because it would later start
-    without them. One that should run is waited for, up to `wait_seconds`; without them there is no wait.
+    without them. One that another process has created or started meanwhile is kept. One that should run is waited for,
+    up to `wait_seconds`; without them there is no wait.
     """
 
     shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
@@ -174,7 +195,7 @@ class CreateWithOffsets(ConnectorSubject, Action):
             return in_turn(*written, seen.create.step, *wait, *seen.progress)
         start = () if self.state == STOPPED else (SetRunState(self.cluster, self.name, self.state), *wait)
         # A fresh one may have lost old offsets by now, which only an existing connector can get back.
-        remove = DeleteConnector(self.cluster, self.name, secret=find_references(self.config))
+        remove = DeleteIfStopped(self.cluster, self.name, secret=find_references(self.config))
         back = () if self.is_fresh else ((remove, When.FALLBACK),)
         return (*in_turn(seen.create.step, *written), *back, *in_turn(*start, *seen.progress))
 
@@ -206,7 +227,7 @@ class CreateWithOffsets(ConnectorSubject, Action):
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the action that deletes the connector and restores the previous offsets of that name."""
         deletes = past.undo_all(CreateConnector, DeleteConnector)
-        if any(one.is_good for one in past.find_all(DeleteConnector)):
+        if any(one.is_good for one in past.find_all(DeleteIfStopped)):
             written = past.find(WriteOffsets)
             if written is None or not written.is_good:
                 return None

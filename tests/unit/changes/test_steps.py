@@ -58,6 +58,7 @@ from seamark.groups.actions import DeleteGroup, MoveGroup
 from seamark.kafka.groups import Committed
 from seamark.kafka.model import HeldRecord, RecordLocation
 from seamark.kip199.steps import VerifyOffsetFile, WriteOffsetFile
+from seamark.lifecycle.actions import DeleteIfStopped
 from seamark.lifecycle.deletion import DeleteAfterOffsets
 from seamark.lifecycle.relocate import CopyOffsetRecords, CreateOffsetsTopic, VerifyCopiedRecords
 from seamark.offsets.model import Tolerance, WriteRoute
@@ -100,6 +101,7 @@ EXAMPLES = (
     CheckStopped(CLUSTER, "orders", ("w1:8083",), quiet_seconds=2.0, accepts_zombies=True),
     CheckPreview(CLUSTER, "orders", WROTE.offsets, Total(Unit.ROWS, 7, 0, 1, Certainty.BOUND), Tolerance(0.5, 3)),
     DeleteAfterOffsets(CLUSTER, "orders"),
+    DeleteIfStopped(CLUSTER, "orders", ("file",)),
     CheckNoOtherOffsets(CLUSTER, "orders", tuple(one.partition for one in WROTE.offsets)),
     WROTE,
     VerifyOffsets(WROTE),

@@ -425,7 +425,7 @@ def test_new_connector_begins_where_a_file_says_and_is_undone_with_its_offsets(p
         "write-offsets",
         "verify-offsets",
         # Runs only if the offsets were not written.
-        "delete-connector",
+        "delete-if-stopped",
         "set-run-state",
         "await-running",
         "check-progress",

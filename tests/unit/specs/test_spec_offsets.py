@@ -113,7 +113,7 @@ def test_a_new_source_starts_at_its_offsets_and_an_undo_removes_both(place, tmp_
         "prove-stopped",
         "write-offsets",
         "verify-offsets",
-        "delete-connector",
+        "delete-if-stopped",
         "set-run-state",
         "await-running",
         "check-progress",
@@ -175,6 +175,16 @@ def test_connector_that_another_process_created_meanwhile_is_not_deleted(place, 
     result = place.fleet.apply(planned)
     assert not result.is_done
     assert place.game.states["new"] == "STOPPED"
+
+
+def test_connector_that_another_process_started_meanwhile_is_not_deleted(place, tmp_path, monkeypatch):
+    planned = place.fleet.plan(declare(tmp_path, source()))
+    place.game.failing["patch_offsets", "new"] = RefusedError("Connect said no")
+    do_at(monkeypatch, "after-outcome:2", lambda: place.game.resume("new"))
+    result = place.fleet.apply(planned)
+    assert not result.is_done
+    assert place.game.states["new"] == "RUNNING"
+    assert "another process started it" in str([step.error for step in result.steps])
 
 
 def test_connector_that_was_left_without_its_offsets_is_not_started(place, tmp_path):
