@@ -409,10 +409,9 @@ class Lanes:
 
     def _go_at_once(self, lanes: Sequence[str]) -> None:
         if self._pace.at_once == 1 or len(lanes) <= 1:
-            chosen = set(lanes)
-            # In the order of the plan, in which the steps of different sequences may alternate.
-            for task in [task for task in self._walk.remaining() if task.lane in chosen]:
-                self._go_one(task)
+            # One after the other, though their steps may alternate in the plan.
+            for lane in lanes:
+                self._go_lane(lane)
             return
         # The end of the block waits for the running steps, so that no request is left without its outcome.
         with ThreadPoolExecutor(min(self._pace.at_once, len(lanes)), thread_name_prefix="seamark-lane") as pool:

@@ -10,6 +10,7 @@ from seamark.changes.effect import ChangeKind
 from seamark.changes.plan import read_plan_file
 from seamark.changes.preconditions import build_preconditions
 from seamark.connectors.config import DesiredConnector
+from seamark.context import PaceSettings
 from seamark.core.files import FileLocation
 from seamark.errors import (
     JournalError,
@@ -719,3 +720,15 @@ def test_a_plan_by_names_keeps_the_record_of_the_other_states(fleet, game):
     assert fleet.apply(fleet.plan(declared, names=["a"])).is_done
     game.states["b"] = "PAUSED"
     assert [one.subject for one in fleet.plan(declared).drifts] == ["connector/game/b"]
+
+
+def test_one_at_once_ends_a_connector_before_the_next_begins(fleet, game):
+    """Though the plan has the states of all connectors after their configs."""
+    for name in "ab":
+        game.add(name, SOURCE_CONFIG, state="PAUSED")
+    game.find_broken = lambda name: (0,)
+    planned = fleet.plan(spec(*(want(name, manage_state=True, file="/new") for name in "ab")))
+    pace = fleet.build_pace(max_failures=0)
+    assert not fleet.apply(planned.with_pace(PaceSettings(1)), pace=pace).is_done
+    assert (game.configs["a"]["file"], game.configs["b"]["file"]) == ("/new", "/in")
+    assert game.calls["resume"] == 1
