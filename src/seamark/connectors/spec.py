@@ -324,7 +324,8 @@ def _find_unstarted(
     Raises:
         RefusedError: One of them would be started, and read everything again.
     """
-    started = {one.owner for one in differences if one.state == "RUNNING"}
+    # A paused one too: it would look like a connector that has run.
+    started = {one.owner for one in differences if one.state}
     notes = []
     for owner, wanted in desired.items():
         present = live.get(owner)

@@ -196,6 +196,9 @@ def test_connector_that_was_left_without_its_offsets_is_not_started(place, tmp_p
     with pytest.raises(RefusedError, match="would start without the offsets that the spec declares") as caught:
         place.fleet.plan(managed)
     assert "seamark connectors delete game/new" in caught.value.hint
+    # Once it is paused, nothing shows any more that it never ran.
+    with pytest.raises(RefusedError, match="would start without the offsets"):
+        place.fleet.plan(declare(tmp_path, source(manage_state=True, state="paused")))
     place.game.offsets["new"] = (Offset({"filename": "/in"}, {"position": 12}),)
     assert next(step.kind for step in place.fleet.plan(managed).plan.steps) == "set-run-state"
 
