@@ -181,10 +181,13 @@ def confirm_and_apply(
     run_change(session, lambda progress: fleet.apply(planned, progress, pace=pace, confirm=word))
 
 
-def run_change(session: Session, act: Callable[[StepLines], ChangeResult], *, change: str = "") -> ChangeResult:
+def run_change(
+    session: Session, act: Callable[[StepLines], ChangeResult], *, change: str = "", is_closing: bool = False
+) -> ChangeResult:
     """Apply, resume or close a change, report every step, and show the result with its exit code.
 
-    `change` is the ID if it is known before; a new change reports its own when it is opened.
+    `change` is the ID if it is known before; a new change reports its own when it is opened. `is_closing` is set if it
+    is to be closed as it is.
     """
     progress = StepLines(session, change=change)
     began_at = session.now()
@@ -213,7 +216,7 @@ def run_change(session: Session, act: Callable[[StepLines], ChangeResult], *, ch
             context={"change": progress.change},
         ) from None
     seconds = (session.now() - began_at).total_seconds()
-    errors, code = build_errors(result)
+    errors, code = build_errors(result, is_closing=is_closing)
     session.show(Answer(build_change_view(result, seconds=seconds), errors, code))
     return result
 
@@ -235,8 +238,11 @@ def build_way_out(change: str) -> str:
     return f"finish it: seamark journal resume {change}; or undo it: seamark journal undo {change}"
 
 
-def build_errors(result: ChangeResult) -> tuple[tuple[SeamarkError, ...], int]:
-    """Build the errors of an incomplete change, and the exit code."""
+def build_errors(result: ChangeResult, *, is_closing: bool = False) -> tuple[tuple[SeamarkError, ...], int]:
+    """Build the errors of an incomplete change, and the exit code.
+
+    With `is_closing`, the change was to be closed as it is: the steps that were not started are no error.
+    """
     if result.is_done:
         return (), 0
     failed = [step.error for step in result.steps if step.error is not None and step.outcome not in UNSETTLED]
@@ -248,6 +254,8 @@ def build_errors(result: ChangeResult) -> tuple[tuple[SeamarkError, ...], int]:
         return (*failed, stopped), stopped.exit_code
     if result.unstable is not None:
         failed.append(result.unstable)
+    if result.left and not failed and not is_closing:
+        failed.append(_build_left(result))
     done = any(step.outcome is Outcome.DONE for step in result.steps)
     return tuple(failed), choose_exit_code(tuple(failed), all_failed=not done)
 
@@ -294,6 +302,18 @@ def _build_interrupted(result: ChangeResult) -> InterruptedRunError:
         f"stopped by Ctrl-C; {len(result.left):,} of {len(result.steps) + len(result.left):,} steps were not started",
         cause=f"not started: {left}" if left else "",
         hint=f"undo the completed steps: seamark journal undo {result.change}" if result.steps else "",
+        context={"change": result.change},
+    )
+
+
+def _build_left(result: ChangeResult) -> SeamarkError:
+    """Build the error of a resumed change that Ctrl-C had ended before its process was killed."""
+    total = len(result.steps) + len(result.left)
+    return SeamarkError(
+        f"change {result.change} was closed, and {len(result.left):,} of {total:,} steps were not started",
+        cause=f"not started: {'; '.join(result.left)}",
+        hint="run the command of the change again"
+        + (f", or undo the completed steps: seamark journal undo {result.change}" if result.steps else ""),
         context={"change": result.change},
     )
 

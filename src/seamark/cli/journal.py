@@ -202,6 +202,7 @@ def unlock_change(session: Session, change: str, *, nonce: str, force: bool, yes
             session,
             lambda progress: fleet.journal.unlock(whole, nonce=nonce, force=force, progress=progress, confirm=word),
             change=whole,
+            is_closing=True,
         )
 
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import signal
 import stat
 
 import pytest
 
 from seamark.changes.actor import Actor
 from seamark.changes.file_journal import FileJournal
+from seamark.changes.interruption import set_hook
 from seamark.changes.journal import Ending
 from seamark.changes.outcome import ChangeResult, Outcome, StepResult
-from seamark.cli.confirm import run_change
+from seamark.cli.confirm import build_errors, run_change
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.errors import JournalError, RejectedError, UndecidableError, UnreachableError, UnreadableOutcomeError
 from tests.unit.cli.stubs import NOON, Terminal
 from tests.unit.cli.stubs import Outcome as Ended
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet
+from tests.unit.offsets.moving import Place
 
 PASSWORD = "hunter2-canary"
 
@@ -446,6 +450,37 @@ def test_ctrl_c_ends_with_130_and_says_what_is_left(desk):
     assert ended.code == 130
     assert "error: stopped by Ctrl-C; 2 of 3 steps were not started\ncause: not started: do s1; do s2\n" in ended.err
     assert "seamark journal undo 01ID" in ended.err
+
+
+def test_resume_of_a_change_that_ctrl_c_had_ended_is_no_success(tmp_path):
+    """Its process was killed after the restore of the connector, before it could close the change."""
+    place = Place(tmp_path)
+    place.game.add("a", SOURCE_CONFIG)
+    place.scan.put(("a", {"filename": "/in"}), {"position": 7})
+
+    class Died(BaseException):
+        pass
+
+    def reach(point, number):
+        if (point, number) == ("after-outcome", 0):
+            os.kill(os.getpid(), signal.SIGINT)
+        if point == "before-close":
+            raise Died
+
+    with place.fleet as fleet:
+        set_hook(reach)
+        try:
+            with pytest.raises(Died):
+                fleet.apply(fleet.offsets.reset("a"))
+        finally:
+            set_hook(None)
+        (head,) = fleet.journal.list(only_open=True)
+        resumed = fleet.journal.resume(head.change)
+    assert (place.game.states["a"], resumed.ending) == ("RUNNING", Ending.PARTLY)
+    errors, code = build_errors(resumed)
+    assert code == 3
+    assert f"change {head.change} was closed, and {len(resumed.left)} of " in errors[0].message
+    assert build_errors(resumed, is_closing=True) == ((), 0)
 
 
 def test_a_journal_that_fails_in_the_midst_names_the_change(desk):
