@@ -269,6 +269,9 @@ def build_pace(own: Mapping[KeyPath, Value]) -> tuple[PaceSettings | None, list[
         pace = replace(pace, parallel=int(text))
     if "wait_stable" in values:
         pace = replace(pace, wait_stable=read_bool(values["wait_stable"]))
+        if "parallel" in values and values["parallel"].origin.trust < values["wait_stable"].origin.trust:
+            # The more trusted place also set the default of the other key.
+            pace = replace(pace, parallel=min(pace.parallel, PaceSettings().parallel))
     return pace, list(values.values())
 
 

@@ -59,3 +59,11 @@ def test_a_variable_sets_the_pace_that_no_file_sets(workplace):
     workplace.write_user(PROD)
     workplace.environ["SEAMARK_CONTEXTS__PROD__PACE__PARALLEL"] = "5"
     assert workplace.open().pace == PaceSettings(5)
+
+
+def test_project_can_not_change_more_at_once_than_the_default_of_the_pace_that_the_user_sets(workplace):
+    workplace.write_user(f"{PROD}    pace: {{wait_stable: true}}\n")
+    workplace.write("contexts: {prod: {pace: {parallel: 1000}}}\n")
+    assert workplace.open().pace == PaceSettings(wait_stable=True)
+    workplace.write("contexts: {prod: {pace: {parallel: 4}}}\n")
+    assert workplace.open().pace == PaceSettings(4, wait_stable=True)
