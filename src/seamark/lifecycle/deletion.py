@@ -143,7 +143,8 @@ class DeleteWithOffsets(ConnectorSubject, Action):
         return (
             *in_turn(*before, self.write),
             *back,
-            *in_turn(VerifyOffsets(self.write, self.config)),
+            # Without its offsets it must not start: the change stays open until it is deleted.
+            (VerifyOffsets(self.write, self.config), When.INSISTS),
             (delete, When.INSISTS),
         )
 

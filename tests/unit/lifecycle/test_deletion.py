@@ -6,8 +6,16 @@ import pytest
 
 from seamark.changes import executor
 from seamark.changes.plan import Plan
-from seamark.errors import RefusedError, RejectedError, UnsupportedError, UsageError
+from seamark.errors import (
+    LockedError,
+    RefusedError,
+    RejectedError,
+    UnreachableError,
+    UnsupportedError,
+    UsageError,
+)
 from seamark.offsets.codec.codec import encode_key
+from seamark.offsets.write.guards import VerifyOffsets
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register
 from tests.unit.lifecycle.test_relocation import TopicPlace
 from tests.unit.offsets.moving import Leaping
@@ -200,6 +208,23 @@ def test_connector_that_can_not_be_deleted_stays_stopped_and_the_change_open(pla
     assert "fs" not in place.game.configs
     place.apply(place.fleet.undo(result.change))
     assert read_all(place) == before
+
+
+def test_deletion_that_can_not_be_verified_leaves_the_change_open(place, monkeypatch):
+    planned = delete(place, "fs")
+    with monkeypatch.context() as patched:
+
+        def perform(*_):
+            raise UnreachableError("no broker answers")
+
+        patched.setattr(VerifyOffsets, "perform", perform)
+        result = place.fleet.apply(planned)
+    assert (result.ending, place.game.states["fs"]) == (None, "STOPPED")
+    # Nothing may start it without its offsets meanwhile.
+    with pytest.raises(LockedError):
+        place.fleet.apply(place.fleet.connectors.resume("fs"))
+    assert place.fleet.journal.resume(result.change).is_done
+    assert "fs" not in place.game.configs
 
 
 def test_connector_without_offsets_is_only_deleted(place):
