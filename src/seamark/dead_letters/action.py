@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from seamark.changes.action import (
@@ -43,7 +42,7 @@ from seamark.offsets.write.guards import VerifyOffsets
 from seamark.offsets.write.rights import find_offset_rights
 from seamark.offsets.write.steps import WriteOffsets
 from seamark.policy.permissions import Permission, Right
-from seamark.report.words import render_bytes, render_count, render_number, render_time
+from seamark.report.words import build_time, render_bytes, render_count, render_number, render_time
 
 if TYPE_CHECKING:
     from seamark.changes.step import Step
@@ -86,7 +85,7 @@ def _build_consequences(poison: Poison, *, topic: str, is_dead_letter: bool, sho
     size = poison.size
     key = "no key" if size.key is None else f"key {render_bytes(size.key)}"
     value = "no value (a tombstone)" if size.value is None else f"value {render_bytes(size.value)}"
-    moment = render_time(datetime.fromtimestamp(size.timestamp_ms / 1000, UTC)) if size.timestamp_ms >= 0 else "no time"
+    moment = render_time(build_time(size.timestamp_ms)) if size.timestamp_ms >= 0 else "no time"
     yield (
         f"the record: {poison.place} · {moment} · {key} · {value}"
         + (f" · {render_count(size.headers, 'header')}" if size.headers else "")

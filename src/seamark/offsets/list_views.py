@@ -20,7 +20,6 @@ from seamark.offsets.read.listing import ListedOffset, OffsetList
 from seamark.offsets.views import (
     build_evidence,
     build_offset,
-    build_time,
     render_bytes_of,
     render_partition,
     render_position,
@@ -29,7 +28,7 @@ from seamark.report.data import build_cell, render_json_value, space_json
 from seamark.report.listing import Column, Listing, View
 from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Screen, Span, Style, line
-from seamark.report.words import render_ago, render_count, render_map, render_time
+from seamark.report.words import build_time, render_ago, render_count, render_map, render_time
 
 _MARKS = {
     DifferenceKind.ADDED: ("+", Style.GOOD),

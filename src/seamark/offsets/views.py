@@ -18,7 +18,7 @@ from seamark.offsets.semantics.registry import find_times
 from seamark.report.listing import Column, Listing, View
 from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Screen, Span, Style, line
-from seamark.report.words import render_ago, render_count, render_map, render_number, render_time
+from seamark.report.words import build_time, render_ago, render_count, render_map, render_number, render_time
 
 _PREFIX = {Certainty.BOUND: "at most ", Certainty.ESTIMATE: "about "}
 
@@ -273,11 +273,6 @@ def _find_time(row: Row) -> str | None:
 def _render_age(row: Row, now: datetime) -> str:
     stamp = row.evidence.timestamp_ms if row.evidence else None
     return "-" if stamp is None else render_ago((now - build_time(stamp)).total_seconds())
-
-
-def build_time(timestamp_ms: int) -> datetime:
-    """Return the time for milliseconds since the epoch."""
-    return datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC)
 
 
 def _encode(raw: bytes | None) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ from seamark.kafka.groups import GroupOffsets
 from seamark.kafka.model import LogOffsets, PartitionReading, TopicStatus
 from seamark.pipelines.declared import PipelineSpec
 from seamark.pipelines.progress import STALE_SECONDS, MemberState, RunReport, read_report
-from seamark.report.words import render_count, render_duration, render_time
+from seamark.report.words import build_time, render_count, render_duration, render_time
 from seamark.tables.model import TableStatus
 
 
@@ -314,7 +313,7 @@ def _build_partition(one: PipelinePartition, delay: Delay | None) -> dict[str, A
 
 def format_ms(milliseconds: float) -> str:
     """Format a time since the epoch."""
-    return render_time(datetime.fromtimestamp(milliseconds / 1000, UTC))
+    return render_time(build_time(milliseconds))
 
 
 def _list_problems(status: PipelineStatus) -> Iterator[tuple[Severity, str, str]]:

@@ -18,6 +18,7 @@ _DAY = 24 * _HOUR
 _MONTH = 30 * _DAY
 _YEAR = 365 * _DAY
 _KIBI = 1024
+_FIRST_TIME, _LAST_TIME = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 # Enough to recognise what is left out; the number says the rest.
 _SHOWN_NAMES = 5
 
@@ -63,6 +64,17 @@ def render_bytes(number: int) -> str:
             break
         size /= _KIBI
     return f"{number} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def build_time(milliseconds: float) -> datetime:
+    """Return the time for milliseconds since the epoch, as close to it as Python's calendar reaches.
+
+    The time of a record is any 64-bit integer that its producer set, and Python's calendar ends with the year 9999.
+    """
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError):
+        return _LAST_TIME if milliseconds > 0 else _FIRST_TIME
 
 
 def render_time(moment: datetime) -> str:

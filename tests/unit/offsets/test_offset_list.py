@@ -189,6 +189,15 @@ def test_every_format_has_the_same_rows(desk):
     assert shown.endswith("notes: []\nfailures: []\n")
 
 
+def test_a_record_time_after_the_year_9999_is_listed(desk):
+    desk.scan.put(("in", {"filename": "/c"}), {"position": 9})
+    desk.scan.log[-1] = desk.scan.log[-1]._replace(timestamp_ms=2**62)
+    items = json.loads(desk.run("in", "-o", "json").out)["items"]
+    (written,) = (item["written"] for item in items if item["partition"] == {"filename": "/c"})
+    assert written.startswith("9999-12-31T23:59:")
+    assert "/c" in desk.run("in").out
+
+
 def test_an_empty_list_is_a_whole_document(desk):
     assert json.loads(desk.run("none*", "-o", "json").out)["items"] == []
     assert "items: []\n" in desk.run("none*", "-o", "yaml").out

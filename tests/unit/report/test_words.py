@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from seamark.report.table import render_sparkline
 from seamark.report.words import (
+    build_time,
     parse_number,
     render_ago,
     render_bytes,
@@ -108,3 +109,17 @@ def test_sparkline_has_one_bar_a_value(values, width):
 )
 def test_sizes_are_in_their_largest_unit(number, text):
     assert render_bytes(number) == text
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (1_794_657_871_817, "2026-11-14T12:04:31Z"),
+        # A producer that counts in microseconds, and the greatest time that Kafka stores.
+        (1_794_657_871_817_000, "9999-12-31T23:59:59Z"),
+        (2**63 - 1, "9999-12-31T23:59:59Z"),
+        (-(2**63), "1-01-01T00:00:00Z"),
+    ],
+)
+def test_any_time_of_a_record_can_be_printed(milliseconds, text):
+    assert render_time(build_time(milliseconds)).lstrip("0") == text

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from seamark.offsets.read.rest_comparison import compare_copy
 from seamark.offsets.semantics.registry import read_meaning
 from seamark.offsets.semantics.sinks import find_spot
 from seamark.offsets.stores.stores import reads_elsewhere
+from seamark.report.words import build_time
 
 if TYPE_CHECKING:
     from seamark.offsets.stores.stores import OffsetStores
@@ -270,4 +270,4 @@ class ExistingOffsets:
 
 def _spell_day(stored: StoredOffset, before: str = "") -> str:
     millis = stored.evidence.timestamp_ms
-    return "" if millis is None else f"{before} from {datetime.fromtimestamp(millis / 1000, tz=UTC):%Y-%m-%d}"
+    return "" if millis is None else f"{before} from {build_time(millis):%Y-%m-%d}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from seamark.core.offsets import Offset, OffsetMap, Order, spell_identity
@@ -16,7 +15,7 @@ from seamark.offsets.restore.observations import Observations
 from seamark.offsets.semantics.arithmetic import pick_partitions
 from seamark.offsets.semantics.sinks import SinkMeaning, find_spot, is_chosen, parse_spots, read_number
 from seamark.offsets.write.plans import clamp_offsets
-from seamark.report.words import render_time
+from seamark.report.words import build_time, render_time
 
 if TYPE_CHECKING:
     from seamark.kafka.api import BrokersPort
@@ -247,4 +246,4 @@ def format_precision(past_offsets: Sequence[PastOffset]) -> str:
 
 
 def _spell(moment_ms: int) -> str:
-    return render_time(datetime.fromtimestamp(moment_ms / 1000, UTC))
+    return render_time(build_time(moment_ms))
