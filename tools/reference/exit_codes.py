@@ -48,6 +48,7 @@ PARTIAL = frozenset(
         "topics health",
         "topics list",
         "workers list",
+        "workers show",
     }
 )
 # What a code means for one command, where that is more than the class of its error.

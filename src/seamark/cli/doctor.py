@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from seamark.cli.answer import Answer, build_answer
-from seamark.cli.options import fail_on_option, is_failing, show_command
+import click
+
+from seamark.cli.answer import Answer, build_answer, choose_exit_code
+from seamark.cli.complete import complete_clusters, complete_workers
+from seamark.cli.options import fail_on_option, is_failing, option, show_command
 from seamark.cli.tree import command, group
 from seamark.cli.watch import watch_command
-from seamark.connectors.worker_views import build_workers_view
+from seamark.connectors.worker_views import build_worker_view, build_workers_view
 from seamark.core.readings import Finding, Severity
 from seamark.doctor.views import build_findings_view
 from seamark.overview.status import build_status_view
@@ -60,6 +63,28 @@ def workers() -> None:
 @workers.command("list", examples=["seamark workers list", "seamark workers list --watch"])
 @watch_command
 def list_workers(fleet: Fleet) -> Answer:
-    """List workers and whether they respond."""
+    """List workers and whether they respond.
+
+    Below the table, seamark reports connectors or tasks that are unevenly distributed over the workers of a Connect
+    cluster.
+    """
     reading = fleet.workers.list()
     return build_answer(build_workers_view(reading), reading.failures, asked=len(fleet.context.connect))
+
+
+@workers.command(
+    "show", examples=["seamark workers show http://worker-1:8083", "seamark workers show worker-1:8083 -o wide"]
+)
+@click.argument("name", metavar="WORKER", shell_complete=complete_workers)
+@option("--cluster", metavar="NAME", help="The worker of this Connect cluster.", shell_complete=complete_clusters)
+@show_command
+def show_worker(fleet: Fleet, *, name: str, cluster: str | None) -> Answer:
+    """Show what runs on a worker.
+
+    WORKER is a URL of the context, or the worker's ID as connectors show prints it (host:port). The plugins are those
+    that another worker of its Connect cluster has and this one lacks. The worker group and its leader are read from the
+    brokers if the context has the group_id. What can't be read is reported in its place; the rest is shown.
+    """
+    detail = fleet.workers.get(name, cluster=cluster)
+    errors = tuple(detail.failures.values())
+    return Answer(build_worker_view(detail), errors, choose_exit_code(errors, all_failed=False))

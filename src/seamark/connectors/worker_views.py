@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from seamark.connect.loggers import FleetLogger
-from seamark.connect.model import ConfigKey, Worker
+from seamark.connect.model import ConfigKey, State, Worker
 from seamark.connect.plugins import FleetPlugin, PluginDefinition
+from seamark.connectors.views import render_state, style_state
+from seamark.connectors.workers import Imbalance, WorkerDetail, find_imbalances
 from seamark.core.readings import Reading
 from seamark.core.secrets import MASK
 from seamark.report.listing import Column, Listing, View
-from seamark.report.terminal import build_failures
-from seamark.report.text import Line, Span, Style, line
+from seamark.report.terminal import build_error_body, build_failures
+from seamark.report.text import Line, Screen, Span, Style, line
+from seamark.report.words import render_number
 
 
 def _format_logger_location(logger: FleetLogger) -> str:
@@ -188,11 +193,177 @@ WORKER_LISTING: Listing[Worker] = Listing(
 )
 
 
+IMBALANCES: Listing[Imbalance] = Listing(
+    kind="ImbalanceList",
+    noun="imbalance",
+    name=lambda found: found.cluster,
+    columns=(
+        Column("cluster", "CLUSTER", lambda found: found.cluster),
+        Column("kind", "KIND", lambda found: found.kind),
+        Column("busiest", "BUSIEST", lambda found: found.busiest),
+        Column("most", "MOST", lambda found: found.most),
+        Column("idlest", "IDLEST", lambda found: found.idlest),
+        Column("least", "LEAST", lambda found: found.least),
+    ),
+)
+
+
+def describe_imbalance(found: Imbalance) -> str:
+    """Describe an imbalance: `tasks are unevenly distributed: 5 on http://w1:8083, 0 on http://w2:8083`."""
+    counts = f"{render_number(found.most)} on {found.busiest}, {render_number(found.least)} on {found.idlest}"
+    return f"{found.kind} are unevenly distributed: {counts}"
+
+
 def build_workers_view(reading: Reading[Worker]) -> View[Worker]:
-    """Build the view of workers, and of the Connect clusters none of whose workers responded."""
+    """Build the view of workers, what is unbalanced, and the Connect clusters none of whose workers responded."""
+    imbalances = find_imbalances(reading.items)
     return View(
         WORKER_LISTING,
         reading.items,
-        body=lambda: {"items": WORKER_LISTING.build_items(reading.items), "failures": build_failures(reading.failures)},
+        body=lambda: {
+            "items": WORKER_LISTING.build_items(reading.items),
+            "imbalances": IMBALANCES.build_items(imbalances),
+            "failures": build_failures(reading.failures),
+        },
+        lines=lambda screen: WORKER_LISTING.build_lines(reading.items, screen) + _build_imbalance_lines(imbalances),
         empty="no workers",
     )
+
+
+def _build_imbalance_lines(imbalances: Sequence[Imbalance]) -> list[Line]:
+    lines = [line(Span(f"▲ {found.cluster}: {describe_imbalance(found)}", Style.WARN)) for found in imbalances]
+    return [*lines, line("  for what to do, run: seamark doctor")] if lines else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A connector or a task on a worker."""
+
+    connector: str
+    task: int | None
+    state: State
+
+
+PLACED: Listing[_Placed] = Listing(
+    kind="PlacedList",
+    noun="connector",
+    name=lambda placed: placed.connector,
+    columns=(
+        Column("connector", "CONNECTOR", lambda placed: placed.connector),
+        Column("task", "TASK", lambda placed: placed.task, right=True, is_id=True),
+        Column(
+            "state",
+            "STATE",
+            lambda placed: placed.state.value,
+            text=lambda placed: render_state(placed.state),
+            style=lambda placed: style_state(placed.state),
+        ),
+    ),
+)
+# A worker of a large fleet runs a thousand tasks; `-o wide` and JSON have all of them.
+_SHOWN = 20
+
+
+def build_worker_view(detail: WorkerDetail) -> View[Worker]:
+    """Build the view of one worker with its connectors and tasks, and how it differs from the other workers."""
+    return View(
+        WORKER_LISTING,
+        (detail.worker,),
+        kind="Worker",
+        body=lambda: _build_worker_body(detail),
+        lines=lambda screen: _build_worker_lines(detail, screen),
+    )
+
+
+def _list_placed(detail: WorkerDetail) -> list[_Placed]:
+    """Return connectors and tasks, those that failed first."""
+    found = [_Placed(one.owner, None, one.status.state) for one in detail.connectors if one.status is not None]
+    found += [_Placed(one.owner, task.id, task.state) for one, task in detail.tasks]
+    return sorted(
+        found, key=lambda one: (one.state is not State.FAILED, one.connector, -1 if one.task is None else one.task)
+    )
+
+
+def _build_worker_body(detail: WorkerDetail) -> dict[str, Any]:
+    (item,) = WORKER_LISTING.build_items((detail.worker,))
+    group = detail.group
+    return {
+        **item,
+        "worker_id": detail.worker_id,
+        "worker_group": None
+        if group is None
+        else {"name": group.name, "state": group.state, "member": detail.is_member, "leader": detail.is_leader},
+        "assigned": PLACED.build_items(_list_placed(detail)),
+        "other_workers": WORKER_LISTING.build_items(detail.others),
+        "imbalances": IMBALANCES.build_items(detail.imbalances),
+        "missing_plugins": PLUGIN_LISTING.build_items(detail.missing),
+        "failures": [{"part": part, "error": build_error_body(error)} for part, error in detail.failures.items()],
+    }
+
+
+def _build_worker_lines(detail: WorkerDetail, screen: Screen) -> list[Line]:
+    worker = detail.worker
+    state = Span("✓ UP", Style.GOOD) if worker.is_up else Span("✗ DOWN", Style.BAD)
+    facts = (
+        ("error", worker.error),
+        ("version", f"{worker.version} {worker.commit if screen.wide else ''}".strip()),
+        ("Kafka cluster", worker.kafka_cluster_id),
+        ("worker ID", detail.worker_id),
+        ("worker group", _format_group(detail)),
+        ("clock", "" if worker.clock_skew_seconds is None else _skew(worker)),
+    )
+    return [
+        line(Span(worker.url, Style.STRONG), f" · {worker.cluster} · ", state),
+        *(line(f"  {name:<13}  {text}") for name, text in facts if text),
+        *(
+            line("  ", Span(f"{part} could not be read: {error.message}", Style.WARN))
+            for part, error in detail.failures.items()
+        ),
+        *_build_placed_lines(detail, screen),
+        *_build_other_lines(detail, screen),
+        *_build_lacking_lines(detail, screen),
+        *_build_imbalance_lines(detail.imbalances),
+    ]
+
+
+def _format_group(detail: WorkerDetail) -> str:
+    if detail.group is None:
+        return ""
+    role = {None: "", True: " · leader", False: " · follower"}[detail.is_leader]
+    # Stable is the usual state; only others are shown.
+    state = "" if detail.group.state == "Stable" else f" · {detail.group.state}"
+    return f"{detail.group.name}{role if detail.is_member else ' · not a member'}{state}"
+
+
+def _build_placed_lines(detail: WorkerDetail, screen: Screen) -> list[Line]:
+    if "connectors" in detail.failures or not (detail.worker_id or detail.worker.is_up):
+        return []
+    if not detail.worker_id:
+        return [line("  ", Span("no state names a worker at this URL; it may be that of a load balancer", Style.WARN))]
+    placed = _list_placed(detail)
+    counts = f"{render_number(len(detail.connectors))}) and tasks ({render_number(len(detail.tasks))}"
+    title = f"Connectors ({counts})"
+    # The states were written while the worker was up, and stay until its work is assigned to others.
+    note = " as last reported" if placed and not detail.worker.is_up else ""
+    shown = placed if screen.wide else placed[:_SHOWN]
+    rest = len(placed) - len(shown)
+    more = [line("  ", Span(f"… {render_number(rest)} more: -o wide", Style.MUTED))] if rest else []
+    return [
+        line(Span(title, Style.STRONG), note),
+        *PLACED.build_lines(shown, screen, indent="  "),
+        *more,
+    ]
+
+
+def _build_other_lines(detail: WorkerDetail, screen: Screen) -> list[Line]:
+    if not detail.others:
+        return []
+    title = line(Span(f"Other workers ({render_number(len(detail.others))})", Style.STRONG))
+    return [title, *WORKER_LISTING.build_lines(detail.others, screen, indent="  ")]
+
+
+def _build_lacking_lines(detail: WorkerDetail, screen: Screen) -> list[Line]:
+    if not detail.missing:
+        return []
+    title = line(Span(f"Plugins that other workers have ({render_number(len(detail.missing))})", Style.STRONG))
+    return [title, *PLUGIN_LISTING.build_lines(detail.missing, screen, indent="  ")]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from seamark.connect.clusters import Clusters
 from seamark.connect.model import Connector, Plugin, Worker
+from seamark.connectors.workers import count_work
 from seamark.core.readings import Finding, Reading, Severity, fan_out
 from seamark.core.refs import ConnectorType
 from seamark.errors import SeamarkError, UnreachableError
@@ -19,6 +20,7 @@ from seamark.offsets.model import StoreReading
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context, KafkaSettings
+    from seamark.kafka.worker_group import WorkerGroup
 
 
 _OWN, _ELSEWHERE = "offsets.storage.topic", "producer.override.bootstrap.servers"
@@ -26,12 +28,16 @@ _OWN, _ELSEWHERE = "offsets.storage.topic", "producer.override.bootstrap.servers
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvidence:
-    """What was read from one Connect cluster. `plugins` is by the URL of each worker that responded."""
+    """What was read from one Connect cluster. `plugins` is by the URL of each worker that responded.
+
+    `group` is the worker group. It is read only if a worker is idle, and None if the context doesn't lead to it.
+    """
 
     settings: ConnectSettings
     workers: tuple[Worker, ...] | SeamarkError
     connectors: tuple[Connector, ...] | SeamarkError = ()
     plugins: Mapping[str, tuple[Plugin, ...] | SeamarkError] = field(default_factory=dict)
+    group: WorkerGroup | SeamarkError | None = None
 
     @property
     def name(self) -> str:
@@ -42,6 +48,18 @@ class ClusterEvidence:
     def workers_up(self) -> tuple[Worker, ...]:
         """Return the workers that responded."""
         return () if isinstance(self.workers, SeamarkError) else tuple(found for found in self.workers if found.is_up)
+
+    @property
+    def counted_workers(self) -> tuple[Worker, ...]:
+        """Return the workers with the number of their connectors and tasks."""
+        if isinstance(self.workers, SeamarkError) or isinstance(self.connectors, SeamarkError):
+            return ()
+        return count_work(self.workers, self.connectors)
+
+    @property
+    def idle_workers(self) -> tuple[Worker, ...]:
+        """Return the workers that respond and run nothing, among them URLs that may not be those of workers."""
+        return tuple(worker for worker in self.counted_workers if worker.connectors == worker.tasks == 0)
 
     @property
     def sinks(self) -> tuple[Connector, ...]:
@@ -165,6 +183,7 @@ BuildKafka = Callable[["KafkaSettings"], KafkaPort]
 ReadOffsets = Callable[[ClusterEvidence, TopicStatus], OffsetsEvidence]
 ReadTransactions = Callable[[Sequence[TopicStatus]], TransactionsEvidence]
 ReadPipelines = Callable[[], tuple[Finding, ...]]
+ReadMembers = Callable[[str], "WorkerGroup | None"]
 
 # The client looks up the coordinator of every group one by one. Sinks of one fleet mostly share their ACLs, so a sample
 # is as informative as ten thousand lookups.
@@ -185,15 +204,26 @@ def read_evidence(
     read_offsets: ReadOffsets | None = None,
     read_transactions: ReadTransactions | None = None,
     read_pipelines: ReadPipelines | None = None,
+    read_members: ReadMembers | None = None,
 ) -> Evidence:
     """Read everything that the checks need."""
     found = _ask_each(clusters, _read_cluster)
+    if read_members is not None:
+        found = _with_groups(found, read_members)
     evidence = _with_kafka(Evidence(context, clusters=found), build_kafka, is_deep=True)
     if read_transactions is not None:
         evidence = replace(evidence, transactions=_read_transactions(evidence, read_transactions))
     if read_pipelines is not None and isinstance(evidence.kafka, KafkaCluster):
         evidence = replace(evidence, pipelines=_keep(read_pipelines))
     return evidence if read_offsets is None else replace(evidence, offsets=_read_offsets(evidence, read_offsets))
+
+
+def _with_groups(found: Sequence[ClusterEvidence], read: ReadMembers) -> tuple[ClusterEvidence, ...]:
+    """Add the worker groups of the Connect clusters that have an idle worker: is it a worker of the same group?"""
+    idle = [cluster.name for cluster in found if cluster.idle_workers]
+    answers = fan_out({name: partial(read, name) for name in idle})
+    groups: dict[str, WorkerGroup | SeamarkError | None] = {**answers.results, **answers.failures}
+    return tuple(replace(cluster, group=groups.get(cluster.name)) for cluster in found)
 
 
 def _read_transactions(evidence: Evidence, read: ReadTransactions) -> TransactionsEvidence | SeamarkError | None:

@@ -9,6 +9,7 @@ from seamark.core.readings import Finding
 from seamark.doctor.evidence import (
     BuildKafka,
     Check,
+    ReadMembers,
     ReadOffsets,
     ReadPipelines,
     ReadTransactions,
@@ -19,7 +20,14 @@ from seamark.doctor.evidence import (
 from seamark.doctor.offset_checks import OFFSET_CHECKS, PIPELINE_CHECKS
 from seamark.doctor.security_checks import PERMISSION_CHECKS, SECURITY_CHECKS
 from seamark.doctor.topic_checks import GROUP_CHECKS, TOPIC_CHECKS, TRANSACTION_CHECKS
-from seamark.doctor.worker_checks import CLOCK_CHECKS, PLUGIN_CHECKS, REACHABILITY_CHECKS, STATE_CHECKS, VERSION_CHECKS
+from seamark.doctor.worker_checks import (
+    BALANCE_CHECKS,
+    CLOCK_CHECKS,
+    PLUGIN_CHECKS,
+    REACHABILITY_CHECKS,
+    STATE_CHECKS,
+    VERSION_CHECKS,
+)
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -29,6 +37,7 @@ CHECKS: tuple[Check, ...] = (
     *VERSION_CHECKS,
     *TOPIC_CHECKS,
     *PLUGIN_CHECKS,
+    *BALANCE_CHECKS,
     *GROUP_CHECKS,
     *OFFSET_CHECKS,
     *TRANSACTION_CHECKS,
@@ -73,11 +82,13 @@ class Doctor:
         read_offsets: ReadOffsets | None = None,
         read_transactions: ReadTransactions | None = None,
         read_pipelines: ReadPipelines | None = None,
+        read_members: ReadMembers | None = None,
     ) -> None:
         """Create the doctor. Without `read_offsets`, neither offsets topics nor internal transactions are read."""
         self._context = context
         self._read_transactions = read_transactions
         self._read_pipelines = read_pipelines
+        self._read_members = read_members
         self._read_offsets = read_offsets
         self._clusters = clusters
         self._build_kafka = build_kafka
@@ -91,6 +102,7 @@ class Doctor:
             read_offsets=self._read_offsets,
             read_transactions=self._read_transactions,
             read_pipelines=self._read_pipelines,
+            read_members=self._read_members,
         )
         return tuple(finding for check in list_checks() for finding in run_check(check, evidence))
 

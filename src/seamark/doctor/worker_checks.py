@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from seamark.connect.capability import Capability, build_capabilities
-from seamark.connect.model import Connector, Plugin, State
+from seamark.connect.model import Connector, Plugin, State, Worker
 from seamark.connectors.model import Health, build_health
-from seamark.connectors.workers import count_by_worker_id, match_worker_ids
+from seamark.connectors.worker_views import describe_imbalance
+from seamark.connectors.workers import count_by_worker_id, find_imbalances, list_worker_ids, match_worker_ids
 from seamark.context.urls import build_worker_id
 from seamark.core.readings import Finding, Severity
 from seamark.core.secrets import mask_text
@@ -133,6 +134,87 @@ def _name_some(names: list[str]) -> str:
 
 
 PLUGIN_CHECKS = (Check(_PLUGINS, examine_plugins),)
+
+
+_BALANCE = "connect.balance"
+# The default of scheduled.rebalance.max.delay.ms is 300,000 (DistributedConfig).
+_DELAY = "scheduled.rebalance.max.delay.ms (5 minutes by default)"
+
+
+def examine_balance(evidence: Evidence) -> Iterator[Finding]:
+    """Check connect.balance: the numbers of connectors and of tasks per worker differ by at most one."""
+    for cluster in evidence.clusters:
+        if isinstance(cluster.connectors, SeamarkError):
+            yield build_unexamined(_BALANCE, subject=cluster.name, error=cluster.connectors)
+            continue
+        confirmed = _find_idle_members(cluster, cluster.connectors)
+        strangers = [worker for worker in cluster.idle_workers if worker.url not in confirmed]
+        known = [worker for worker in cluster.counted_workers if worker.connectors is not None]
+        members = [worker for worker in known if worker not in strangers]
+        faults = (*_find_uncounted(cluster), *_find_uneven(cluster, members), *_find_idle(cluster, strangers, members))
+        connectors, tasks = (sum(count or 0 for count in counts) for counts in _list_counts(members))
+        words = f"{connectors} connectors and {tasks} tasks on {len(members)} workers"
+        yield from or_ok(faults, _BALANCE, cluster.name, f"{words}, evenly distributed")
+
+
+def _find_idle_members(cluster: ClusterEvidence, connectors: Sequence[Connector]) -> frozenset[str]:
+    """Return the URLs that the brokers report as those of members of the group; none if they weren't asked."""
+    if cluster.group is None or isinstance(cluster.group, SeamarkError) or isinstance(cluster.workers, SeamarkError):
+        return frozenset()
+    members = cluster.group.members
+    ids = match_worker_ids(cluster.workers, seen=list_worker_ids(connectors) | members)
+    return frozenset(url for url, worker_id in ids.items() if worker_id in members)
+
+
+def _list_counts(workers: Sequence[Worker]) -> tuple[list[int | None], list[int | None]]:
+    return [worker.connectors for worker in workers], [worker.tasks for worker in workers]
+
+
+def _find_uncounted(cluster: ClusterEvidence) -> Iterator[Finding]:
+    for worker in cluster.counted_workers:
+        if worker.is_up and worker.connectors is None:
+            words = "not examined: no state names a worker at this URL"
+            fix = f"if it is a load balancer's URL, add those of its workers to connect.{cluster.name}.urls"
+            yield Finding(_BALANCE, Severity.INFO, f"{cluster.name} {worker.url}", words, fix)
+
+
+def _find_uneven(cluster: ClusterEvidence, members: Sequence[Worker]) -> Iterator[Finding]:
+    unassigned = _count_unassigned(cluster)
+    fix = (
+        f"wait until the {unassigned} unassigned connectors and tasks are assigned: workers wait {_DELAY} for one that "
+        "left"
+        if unassigned
+        # A restart of a connector doesn't start a rebalance; new task configs do (`onTaskConfigUpdate`).
+        else f"if this persists for {_DELAY}, stop and resume a connector, because each rebalance balances all of them "
+        "(Connect 3.4 and later)"
+    )
+    for found in find_imbalances(members):
+        yield Finding(_BALANCE, Severity.WARNING, cluster.name, describe_imbalance(found), fix)
+
+
+def _find_idle(cluster: ClusterEvidence, strangers: Sequence[Worker], members: Sequence[Worker]) -> Iterator[Finding]:
+    """Find URLs that run nothing, and that the brokers don't report as those of members."""
+    if max((count or 0 for counts in _list_counts(members) for count in counts), default=0) < 2:
+        return
+    for worker in strangers:
+        group = cluster.group
+        if group is None or isinstance(group, SeamarkError):
+            words = "runs nothing, while other workers run several connectors or tasks"
+        else:
+            words = f"runs nothing, because no member of the worker group {group.name} has this address"
+        fix = "if it is a worker that doesn't get tasks within minutes, check that its group.id is that of the others"
+        yield Finding(_BALANCE, Severity.INFO, f"{cluster.name} {worker.url}", words, fix)
+
+
+def _count_unassigned(cluster: ClusterEvidence) -> int:
+    if isinstance(cluster.connectors, SeamarkError):
+        return 0
+    statuses = [connector.status for connector in cluster.connectors if connector.status is not None]
+    states = [status.state for status in statuses] + [task.state for status in statuses for task in status.tasks]
+    return states.count(State.UNASSIGNED)
+
+
+BALANCE_CHECKS = (Check(_BALANCE, examine_balance),)
 
 
 def examine_workers(evidence: Evidence) -> Iterator[Finding]:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from seamark.copies.cutover.operations import CutoverOperations
     from seamark.copies.service import Copies
     from seamark.dead_letters.records import SinkRecords
+    from seamark.kafka.worker_group import WorkerGroup
     from seamark.kip199.steps import StandaloneFile
     from seamark.offsets.port import OffsetPort
     from seamark.offsets.read.connector import OrphanedOffsets
@@ -233,6 +234,15 @@ class LiveEnvironment:
         if group is None:
             raise self._context.missing(f"connect.{cluster}.group_id")
         return read_worker_urls(self._context.kafka.client_config(), group, timeout_seconds=_KAFKA_SECONDS)
+
+    def read_members(self, cluster: str) -> WorkerGroup | None:
+        """Return the worker group of a Connect cluster; None if the context has no brokers or no `group_id` for it."""
+        from seamark.kafka.worker_group import read_members  # noqa: PLC0415
+
+        group = self._clusters.settings(cluster).group_id
+        if group is None or not self._context.has_brokers:
+            return None
+        return read_members(self._context.kafka.client_config(), group, timeout_seconds=_KAFKA_SECONDS)
 
     def read_worker_group(self, cluster: str) -> GroupReading:
         """Read whether a Connect cluster moves connectors or tasks; its worker group only if the context has it."""

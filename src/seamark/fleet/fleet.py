@@ -134,7 +134,8 @@ class Fleet:
     @permits(Permission.READ)
     def workers(self) -> Workers:
         """Return the API for the workers of every Connect cluster."""
-        return Workers(self._clusters)
+        read = lambda cluster: self._world.read_members(cluster)  # noqa: E731, PLW0108 - opened late
+        return Workers(self._clusters, read_members=read)
 
     @cached_property
     @permits(Permission.READ)
@@ -263,6 +264,7 @@ class Fleet:
             read_offsets=reader.read,
             read_transactions=reader.read_transactions,
             read_pipelines=lambda: self.pipelines.examine(),  # noqa: PLW0108 - opened late
+            read_members=self._world.read_members,
         )
 
     @cached_property
@@ -404,13 +406,9 @@ class Fleet:
         """Return a connector with its topics, offsets or lag, spec and last changes."""
         from seamark.fleet.overview import read_fleet_overview  # noqa: PLC0415
 
+        connector, world, names = self.connectors.get(owner), self._world, self._identities
         return read_fleet_overview(
-            self.connectors.get(owner),
-            self._clusters,
-            world=self._world,
-            journal=self.journal,
-            open_journal=self._find_journal,
-            names=self._identities,
+            connector, self._clusters, world=world, journal=self.journal, open_journal=self._find_journal, names=names
         )
 
     def waits(self) -> tuple[Wait, ...]:

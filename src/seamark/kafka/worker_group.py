@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import warnings
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from seamark.context.urls import build_worker_id
@@ -87,6 +88,18 @@ def _read_assigned(assignment: bytes) -> frozenset[str]:
     return names | _read_names(found) if version >= _COOPERATIVE else names
 
 
+def _read_leader(assignment: bytes) -> str:
+    """The URL of the leader, which is part of each assignment; "" while a rebalance is in progress."""
+    found = _Bytes(assignment)
+    try:
+        found.number(_SHORT)
+        found.number(_SHORT)
+        found.text()
+        return found.text().rstrip("/")
+    except (struct.error, UnicodeDecodeError):
+        return ""
+
+
 def _read_names(found: _Bytes) -> frozenset[str]:
     if found.is_over:
         return frozenset()
@@ -106,6 +119,42 @@ _FIND_SECONDS = 10.0
 
 
 BuildClient = Callable[[dict[str, Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerGroup:
+    """A worker group as the brokers describe it.
+
+    Attributes:
+        name: The workers' `group.id`.
+        state: Kafka's term, such as Stable or PreparingRebalance.
+        urls: The members, by the URLs that they tell each other.
+        leader: The URL of the member that assigns connectors and tasks; "" while that is unknown.
+    """
+
+    name: str
+    state: str
+    urls: tuple[str, ...] = ()
+    leader: str = ""
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The members by their worker IDs (host:port, as in a status)."""
+        return frozenset(map(build_worker_id, self.urls))
+
+
+def read_members(
+    config: Mapping[str, str], group: str, *, timeout_seconds: float, build_client: BuildClient | None = None
+) -> WorkerGroup:
+    """Read who is in a worker group and who leads it, also while a rebalance is in progress.
+
+    Raises:
+        SeamarkError: a broker did not answer, or refused.
+    """
+    state, members = _read_group(config, group, timeout_seconds=timeout_seconds, build_client=build_client)
+    leaders = {leader for member in members if (leader := _read_leader(member.assignment))}
+    # Members that joined at different times can have been told of different leaders; then none is certain.
+    return WorkerGroup(group, state, tuple(sorted(map(_name, members))), leaders.pop() if len(leaders) == 1 else "")
 
 
 def read_worker_urls(

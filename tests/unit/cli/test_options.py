@@ -87,6 +87,7 @@ def test_commands_are_the_ones_of_the_design():
         "lag",
         "init",
         "workers list",
+        "workers show",
         "offsets show",
         "offsets export",
         "offsets verify",

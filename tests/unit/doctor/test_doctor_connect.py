@@ -7,6 +7,7 @@ import pytest
 from seamark.connect.model import Plugin, State
 from seamark.core.readings import Severity
 from seamark.doctor import topic_checks as groups
+from seamark.doctor import worker_checks as balance
 from seamark.doctor import worker_checks as clock
 from seamark.doctor import worker_checks as plugins
 from seamark.doctor import worker_checks as reach
@@ -15,6 +16,7 @@ from seamark.doctor import worker_checks as versions
 from seamark.doctor.advisories import ADVISORIES, find_worker_advisories
 from seamark.doctor.evidence import ClusterEvidence, Evidence
 from seamark.errors import UnreachableError
+from seamark.kafka.worker_group import WorkerGroup
 from tests.unit.fleet.builders import SOURCE_CLASS, connector, context, kafka_cluster, settings, sink, worker
 
 ONE, TWO = "http://127.0.0.1:8083", "http://127.0.0.1:8084"
@@ -352,3 +354,96 @@ def test_a_long_list_is_cut_and_counted():
 
 def test_states_of_a_silent_cluster_are_not_examined():
     assert severities(states.examine_states, cluster(connectors=GONE)) == [Severity.WARNING]
+
+
+# connect.balance
+
+SECOND = "127.0.0.1:8084"
+
+
+def place(first, second=0, **more):
+    """Connectors with one task each, so many on each of two workers."""
+    here = [connector(f"a{number}") for number in range(first)]
+    return (*here, *(connector(f"b{number}", worker_id=SECOND) for number in range(second)), *more.get("rest", ()))
+
+
+def two(*connectors, group=None, workers=(), **changes):
+    return replace(cluster(*(workers or (worker(), worker(TWO))), connectors=connectors, **changes), group=group)
+
+
+def test_workers_that_differ_by_one_are_balanced():
+    assert look(balance.examine_balance, two(*place(3, 2))) == [
+        (Severity.OK, "game", "5 connectors and 5 tasks on 2 workers, evenly distributed")
+    ]
+    assert severities(balance.examine_balance, cluster(connectors=place(9))) == [Severity.OK]
+    assert severities(balance.examine_balance, two(*place(1))) == [Severity.OK]
+
+
+def test_a_difference_of_two_is_a_warning_for_connectors_and_for_tasks():
+    found = list(balance.examine_balance(evidence(two(*place(4, 2)))))
+    assert [(one.severity, one.message) for one in found] == [
+        (Severity.WARNING, f"{kind} are unevenly distributed: 4 on {ONE}, 2 on {TWO}")
+        for kind in ("connectors", "tasks")
+    ]
+    assert "stop and resume a connector" in found[0].fix
+
+
+def test_while_tasks_are_unassigned_the_fix_is_to_wait():
+    moving = connector("u", state=State.UNASSIGNED, tasks=(State.UNASSIGNED,))
+    found = next(iter(balance.examine_balance(evidence(two(*place(4, 1, rest=(moving,)))))))
+    assert found.fix.startswith("wait until the 2 unassigned connectors and tasks are assigned")
+    assert "scheduled.rebalance.max.delay.ms" in found.fix
+
+
+def test_an_idle_member_of_the_worker_group_is_a_warning():
+    group = WorkerGroup("connect-game", "Stable", (ONE, TWO))
+    found = look(balance.examine_balance, two(*place(2), group=group))
+    assert found == [
+        (Severity.WARNING, "game", f"{kind} are unevenly distributed: 2 on {ONE}, 0 on {TWO}")
+        for kind in ("connectors", "tasks")
+    ]
+
+
+def test_an_idle_member_of_another_name_is_recognized():
+    group = WorkerGroup("connect-game", "Stable", (ONE, "http://connect-2:8083"))
+    assert severities(balance.examine_balance, two(*place(2), group=group)) == [Severity.WARNING, Severity.WARNING]
+
+
+def test_an_idle_url_that_is_not_a_member_is_reported_apart():
+    group = WorkerGroup("connect-game", "Stable", (ONE,))
+    (found,) = balance.examine_balance(evidence(two(*place(2), group=group)))
+    assert (found.severity, found.subject) == (Severity.INFO, f"game {TWO}")
+    assert found.message == "runs nothing, because no member of the worker group connect-game has this address"
+    assert "group.id" in found.fix
+
+
+@pytest.mark.parametrize("group", [None, GONE])
+def test_without_the_worker_group_an_idle_url_may_be_a_load_balancer(group):
+    (found,) = balance.examine_balance(evidence(two(*place(2), group=group)))
+    assert (found.severity, found.message) == (
+        Severity.INFO,
+        "runs nothing, while other workers run several connectors or tasks",
+    )
+    assert "group.id" in found.fix
+
+
+def test_an_idle_url_does_not_hide_an_imbalance_of_the_others():
+    three = worker("http://127.0.0.1:8085")
+    found = look(balance.examine_balance, two(*place(4, 2), workers=(worker(), worker(TWO), three)))
+    assert [severity for severity, _, _ in found] == [Severity.WARNING, Severity.WARNING, Severity.INFO]
+    assert f"4 on {ONE}, 2 on {TWO}" in found[0][2]
+
+
+def test_a_load_balancer_alone_is_not_examined():
+    lb = cluster(worker("http://lb"), connectors=(connector("a"), connector("b", worker_id="y:1")))
+    (found,) = balance.examine_balance(evidence(lb))
+    assert (found.severity, found.message) == (Severity.INFO, "not examined: no state names a worker at this URL")
+
+
+def test_the_balance_of_unread_connectors_is_not_examined():
+    assert severities(balance.examine_balance, replace(cluster(), connectors=GONE)) == [Severity.WARNING]
+
+
+def test_a_worker_that_is_down_does_not_count():
+    down = two(*place(4), workers=(worker(), worker(TWO, error="refused")))
+    assert severities(balance.examine_balance, down) == [Severity.OK]

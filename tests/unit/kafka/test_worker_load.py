@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from seamark.errors import UnreachableError
-from seamark.kafka.worker_group import read_load, read_worker_ids, read_worker_loads
+from seamark.kafka.worker_group import WorkerGroup, read_load, read_members, read_worker_ids, read_worker_loads
 
 CONFIG = {"bootstrap.servers": "b:1"}
 
@@ -85,3 +85,23 @@ def test_a_group_that_rebalances_names_no_member():
     client = build((metadata(), assignment()), state="PreparingRebalance")
     with pytest.raises(UnreachableError, match="PreparingRebalance"):
         read_worker_ids(CONFIG, "g", timeout_seconds=5, build_client=client)
+
+
+def test_the_leader_is_the_one_that_all_members_were_told_of():
+    client = build((metadata("a"), assignment("b")), (metadata(), assignment()))
+    found = read_members(CONFIG, "g", timeout_seconds=5, build_client=client)
+    assert found == WorkerGroup("g", "Stable", ("http://w1:8083", "http://w1:8083"), leader="http://w1:8083")
+    assert found.members == {"w1:8083"}
+
+
+@pytest.mark.parametrize("given", [b"", b"\x00", assignment()[:9]])
+def test_without_an_assignment_the_members_are_known_and_the_leader_is_not(given):
+    client = build((metadata(), given), state="PreparingRebalance")
+    found = read_members(CONFIG, "g", timeout_seconds=5, build_client=client)
+    assert (found.state, found.urls, found.leader) == ("PreparingRebalance", ("http://w1:8083",), "")
+
+
+def test_two_leaders_are_no_leader():
+    other = assignment().replace(b"http://w1:8083/", b"http://w2:8083/")
+    client = build((metadata(), assignment()), (metadata(), other))
+    assert read_members(CONFIG, "g", timeout_seconds=5, build_client=client).leader == ""

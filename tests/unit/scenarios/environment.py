@@ -29,6 +29,7 @@ from seamark.cli.session import Session
 from seamark.fleet.environment import SystemClock
 from seamark.fleet.fleet import Fleet
 from seamark.kafka.model import HeldRecord
+from seamark.kafka.worker_group import WorkerGroup
 from seamark.offsets.read.connector import ConnectorOffsets, OrphanedOffsets
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import NOON, Outcome, Terminal
@@ -39,6 +40,7 @@ from tests.unit.scenarios.recorder import Recorder
 
 PASSWORD = "hunter2-canary"
 OPERATOR = "operator@host:1"
+W1, W2 = "http://w1:8083", "http://w2:8083"
 
 
 class KilledError(BaseException):
@@ -77,6 +79,7 @@ class Environment:
         self.brokers = FakeBrokers()
         self.scans = {"offsets": FakeScan("offsets")}
         self.game = self.build_connect()
+        self.worker_group = WorkerGroup("workers", "Stable", (W1, W2), leader=W1)
         self._patch_surroundings()
 
     def build_connect(self) -> LivingConnect:
@@ -117,6 +120,7 @@ class Environment:
         patch.setattr(os, "fsync", lambda _: None)
         # The stand-in of Connect knows which workers are alive.
         patch.setattr(seamark.kafka.worker_group, "read_worker_loads", lambda *_, **__: {})
+        patch.setattr(seamark.kafka.worker_group, "read_members", lambda *_, **__: self.worker_group)
         # The steps of one resource after those of another, so that progress lines have one order.
         patch.setattr(seamark.fleet.changes, "FLEET_PACE", Pace())
         patch.setattr(seamark.fleet.fleet, "FLEET_PACE", Pace())

@@ -276,6 +276,7 @@ def cut_off(env, server):
         env.game = Unreachable(env.game, W1)
         return
     env.brokers = Unreachable(env.brokers, "b:1")
+    env.patch.setattr("seamark.kafka.worker_group.read_members", env.brokers._refuse)
     env.context = {**env.context, "kafka": Unreachable(StubKafka(), "b:1")}
     env.scans = {name: Unreachable(scan, "b:1", keep=("topic", "partitions")) for name, scan in env.scans.items()}
     if isinstance(env, CopiesEnvironment):
