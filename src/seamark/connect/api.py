@@ -47,6 +47,9 @@ class ConnectPort(ConnectStepPort, Protocol):
     def read_workers(self) -> tuple[Worker, ...]:
         """Every worker by its url; one that did not answer says so in `error`."""
 
+    def read_any_worker(self) -> Worker:
+        """Any one worker, without its URL: for what all of them report alike."""
+
     def validate_config(self, plugin: str, config: Mapping[str, str]) -> Validation:
         """What the plugin says of a config. Changes nothing."""
 

@@ -199,6 +199,14 @@ class ConnectClient:
         with ThreadPoolExecutor(max_workers=min(len(self.urls), _MOST_WORKERS_AT_ONCE)) as pool:
             return tuple(pool.map(self._read_worker, self.urls))
 
+    def read_any_worker(self) -> Worker:
+        """Any one worker, without its URL.
+
+        Raises:
+            UnreachableError: no worker answers.
+        """
+        return self._ask(requests.root(), lambda body: wire.build_worker(body, cluster=self.cluster, url=""))
+
     def find_silent(self, workers: Sequence[str], *, members: Collection[str] | None = None) -> tuple[str, ...]:
         """Return those of these workers, by worker_id, that are not known to be alive; then URLs of ours that hang.
 
@@ -244,7 +252,7 @@ class ConnectClient:
         workers = self.read_workers()
         if not any(worker.is_up for worker in workers):
             # No worker responded at once; the call with retries either finds one or explains the failure.
-            workers = (self._ask(requests.root(), lambda body: wire.build_worker(body, cluster=self.cluster, url="")),)
+            workers = (self.read_any_worker(),)
         capabilities = build_capabilities(self.cluster, [worker.version for worker in workers if worker.is_up])
         with self._lock:
             self._capabilities = (time.monotonic(), capabilities)

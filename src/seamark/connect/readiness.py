@@ -180,6 +180,8 @@ class Readiness:
         if connection is not None:
             with self._lock:
                 self._proven.add(connection)
+                # What is read next usually comes over this connection, and then needs no `GET /health` first.
+                self._proven_at = time.monotonic()
 
     def _wait_until_ready(self, request: Request, pending: _Pending, *, urls: Sequence[str]) -> str:
         for pause in self._timing.pauses():

@@ -58,6 +58,7 @@ class Identities:
         self._open_kafka = open_kafka
         self._find_groups = find_groups or self._read_groups
         self._known: dict[tuple[str, ...], tuple[float, Identity]] = {}
+        self._read_only: dict[str, ConnectIdentity] = {}
         self._lock = Lock()
 
     def read(self, names: Collection[str]) -> Identity:
@@ -98,14 +99,39 @@ class Identities:
         except SeamarkError:
             return None
 
+    def find_for_reading(self, name: str) -> ConnectIdentity:
+        """Return the identity of a Connect cluster as far as the journal is read by it, with one request at most.
+
+        A change needs `read`, which asks every worker whether it uses the Kafka cluster of the context.
+
+        Raises:
+            RefusedError: The worker group can't be determined.
+            UnreachableError: The brokers or, without brokers, the workers don't respond.
+        """
+        with self._lock:
+            known = self._read_only.get(name)
+        if known is None:
+            known = self._read_for_reading(self._clusters.settings(name))
+            with self._lock:
+                self._read_only[name] = known
+        return known
+
+    def _read_for_reading(self, settings: ConnectSettings) -> ConnectIdentity:
+        if _is_standalone(settings):
+            return _build_standalone(settings)
+        if self._context.has_brokers:
+            group = settings.group_id or self._find_group(settings, settings.urls)
+            return ConnectIdentity(self._read_kafka_id(), group)
+        found = self._clusters.client(settings.name).read_any_worker()
+        return ConnectIdentity(found.kafka_cluster_id, "", tuple(sorted(map(build_worker_id, settings.urls))))
+
     def find_scope(self, name: str) -> str:
         """Return the part of a lock's name that identifies a Connect cluster, the same in every context.
 
         That is its worker group. Without brokers the group is unknown, and the Kafka cluster ID is used for all Connect
         clusters on it: such locks exclude more than necessary.
         """
-        found = self.find([name]).connect[name]
-        return found.group or found.file or f"kafka-{found.kafka_cluster_id}"
+        return _build_scope(self.find([name]).connect[name])
 
     def match(self, plan: Plan) -> dict[str, str]:
         """Return the names that the Connect clusters of a plan have in this context, by the names in the plan.
@@ -172,10 +198,10 @@ class Identities:
                 hint="correct bootstrap.servers, or move this Connect cluster to the context of its Kafka cluster",
                 context={"cluster": settings.name},
             )
-        return ConnectIdentity(found, settings.group_id or self._find_group(settings, workers))
+        return ConnectIdentity(found, settings.group_id or self._find_group(settings, [one.url for one in workers]))
 
-    def _find_group(self, settings: ConnectSettings, workers: Sequence[Worker]) -> str:
-        groups = self._find_groups([worker.url for worker in workers])
+    def _find_group(self, settings: ConnectSettings, urls: Sequence[str]) -> str:
+        groups = self._find_groups(urls)
         if len(groups) == 1:
             return groups[0]
         raise RefusedError(
@@ -225,6 +251,10 @@ def rename_clusters(context: Context, names: Mapping[str, str]) -> Context:
         if known in context.cluster_policies:
             policies[name] = context.cluster_policies[known]
     return replace(context, connect=connect, cluster_policies=policies, own_journal=context.journal)
+
+
+def _build_scope(found: ConnectIdentity) -> str:
+    return found.group or found.file or f"kafka-{found.kafka_cluster_id}"
 
 
 def _is_standalone(settings: ConnectSettings) -> bool:
@@ -314,7 +344,8 @@ class FleetLocks:
         try:
             # To read the journal, the group of the context is enough: nothing is changed under this name.
             group = self._clusters.settings(cluster).group_id
-            return build_scoped_owner(name, workers=group or self._identities.find_scope(cluster))
+            workers = group or _build_scope(self._identities.find_for_reading(cluster))
+            return build_scoped_owner(name, workers=workers)
         except SeamarkError:
             return name
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from seamark.errors import JournalError
+from seamark.errors import JournalError, SeamarkError
 from seamark.groups.lag import read_owned_lag
 from seamark.overview.connector import LAST_CHANGES, ConnectorOverview, OverviewReaders, read_overview
 from seamark.specs.ownership import find_spec
 
 if TYPE_CHECKING:
+    from seamark.changes.identity import ConnectIdentity
     from seamark.changes.journal import Head, JournalPort
     from seamark.connect.clusters import Clusters
     from seamark.connect.model import Connector
@@ -32,7 +34,8 @@ def read_fleet_overview(
 
     def read_history() -> tuple[Sequence[Head], str]:
         try:
-            return journal.list([connector], limit=LAST_CHANGES), find_spec(connector.owner, open_journal, names)
+            changes = journal.list([connector], limit=LAST_CHANGES)
+            return changes, find_spec(connector.owner, open_journal, _OwnCluster(connector, names))
         except JournalError:
             if journal.read_setup().missing:
                 # Nothing was changed yet.
@@ -48,3 +51,29 @@ def read_fleet_overview(
             read_history=read_history,
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnCluster:
+    """The Connect cluster of one connector: whether a spec owns the connector, no other one has to be asked."""
+
+    connector: Connector
+    identities: Identities
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.connector.cluster,)
+
+    def identify(self, name: str) -> ConnectIdentity | None:
+        try:
+            found = self.identities.find_for_reading(name)
+        except SeamarkError:
+            return None
+        # Without brokers the workers identify it: those that run the connector are named as plans name them.
+        status = self.connector.status
+        hosts = [status.worker_id, *(task.worker_id for task in status.tasks)] if status else []
+        return (
+            replace(found, worker_ids=tuple(sorted({*found.worker_ids, *filter(None, hosts)})))
+            if found.worker_ids
+            else found
+        )

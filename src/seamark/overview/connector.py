@@ -73,11 +73,11 @@ class OverviewReaders:
 
 
 def read_overview(connector: Connector, readers: OverviewReaders) -> ConnectorOverview:
-    """Read what belongs to a connector, everything at once. What can't be read is in `failures`."""
-    calls: dict[str, Callable[[], Any]] = {
-        "topics": lambda: readers.client.read_topics(connector.name),
-        "changes": readers.read_history,
-    }
+    """Read what belongs to a connector. What can't be read is in `failures`."""
+    # First and alone: over the connection that the connector was read with, it is known that the worker has read its
+    # internal topics. Over another one, that is a request of its own, and the topics are then requested again.
+    topics = fan_out({"topics": lambda: readers.client.read_topics(connector.name)})
+    calls: dict[str, Callable[[], Any]] = {"changes": readers.read_history}
     group = ""
     if connector.type is ConnectorType.SINK:
         group = find_group(connector.name, connector.config, readers.settings)
@@ -86,11 +86,10 @@ def read_overview(connector: Connector, readers: OverviewReaders) -> ConnectorOv
     else:
         calls["offsets"] = lambda: readers.client.read_offsets(connector.name)
     found = fan_out(calls)
-    results = dict(found.results)
+    results: dict[str, Any] = {**topics.results, **found.results}
     changes, spec = results.pop("changes", ((), ""))
-    return ConnectorOverview(
-        connector, group=group, spec=spec, changes=tuple(changes), failures=found.failures, **results
-    )
+    failures = {**topics.failures, **found.failures}
+    return ConnectorOverview(connector, group=group, spec=spec, changes=tuple(changes), failures=failures, **results)
 
 
 def build_overview_view(overview: ConnectorOverview) -> View[Connector]:

@@ -127,6 +127,9 @@ class LivingConnect:
     def read_workers(self):
         return (Worker(self.cluster, "http://w1:8083", self.version, kafka_cluster_id=KAFKA_ID),)
 
+    def read_any_worker(self):
+        return self.read_workers()[0]
+
     def read_capabilities(self):
         return build_capabilities(self.cluster, [self.version])
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from seamark.core.offsets import Offset
+from seamark.core.secrets import PLUGIN_KEYS
 from seamark.errors import UnreachableError, UnsupportedError
-from tests.unit.fleet.living import SOURCE_CONFIG
+from tests.unit.fleet.living import SOURCE_CONFIG, living_context
 from tests.unit.scenarios.offsets import OffsetEnvironment
 from tests.unit.transcripts.over_http import serve_over_http
 
@@ -98,13 +100,42 @@ def test_long_lists_are_cut_with_the_command_that_shows_the_rest(env):
     assert "t9" in show(env, "fs", "-o", "wide")
 
 
+def count_requests(fake, env, name):
+    """Show a connector as a new process does, which knows no plugin yet; return what was shown and the requests."""
+    PLUGIN_KEYS.forget()
+    before = len(fake.requests)
+    found = read(env, name)
+    assert found["failures"] == []
+    return found, [f"{one.method} {one.path}" for one in list(fake.requests)[before:]]
+
+
 @pytest.mark.parametrize("name", ["fs", "lake"])
 def test_at_most_six_requests_go_to_connect(env, name):
     assert env.execute(["connectors", "pause", name, "--yes"]).code == 0
-    with serve_over_http(env) as fake:
-        before = len(fake.requests)
-        found = read(env, name)
-        requests = [f"{one.method} {one.path}" for one in list(fake.requests)[before:]]
-    assert found["failures"] == []
+    with serve_over_http(env, workers=3) as fake:
+        found, requests = count_requests(fake, env, name)
     assert len(found["changes"]) == 1
     assert len(requests) <= 6, "; ".join(requests)
+    # One connection proves that the worker has read its topics.
+    assert "GET /health" not in requests
+
+
+def build_rest_context(folder, **changes):
+    """Return a context that has the workers' URLs only."""
+    context = living_context(folder, **{**changes, "group_id": None})
+    return replace(context, kafka=replace(context.kafka, values={}))
+
+
+@pytest.mark.parametrize("has_brokers", [True, False])
+def test_the_spec_is_found_without_asking_every_worker(env, has_brokers):
+    if not has_brokers:
+        env.patch.setattr("tests.unit.transcripts.over_http.living_context", build_rest_context)
+    with serve_over_http(env, workers=3) as fake:
+        (env.folder / "_defaults.yaml").write_text("spec: first\n")
+        env.write("fleet.yaml", build_spec("one"))
+        ended = env.execute(["apply", "-f", ".", "--yes", "--adopt", "--no-validate", "--wait", "1s"])
+        assert ended.code == 0, ended.err
+        found, requests = count_requests(fake, env, "fs")
+    assert (found["spec"], len(found["changes"])) == ("first", 1)
+    assert len(requests) <= 6, "; ".join(requests)
+    assert requests.count("GET /") <= 1

@@ -18,9 +18,9 @@ from tests.unit.offsets.scans import FakeScan
 
 
 @contextmanager
-def serve_over_http(env):
+def serve_over_http(env, workers=1):
     """Give FakeConnect the connectors of an environment, and put the real client before it."""
-    with FakeConnect(workers=1) as fake:
+    with FakeConnect(workers=workers) as fake:
         for name, config in env.game.configs.items():
             states = [task.state.value for task in env.game._build(name).status.tasks]
             fake.add_connector(name, config, state=env.game.states[name], tasks=states, offsets=find_offsets(env, name))
