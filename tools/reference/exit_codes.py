@@ -32,6 +32,7 @@ OFFLINE = frozenset(
 PARTIAL = frozenset(
     {
         "connectors list",
+        "connectors show",
         "connectors validate",
         "copies status",
         "groups list",

@@ -289,7 +289,8 @@ def show_connector(fleet: Fleet, name: str) -> Answer:
 
     What can't be read is reported in its place; the rest is shown.
     """
-    return Answer(build_overview_view(fleet.overview(name)))
+    found = fleet.overview(name)
+    return Answer(build_overview_view(found), found.errors, choose_exit_code(found.errors, all_failed=False))
 
 
 for found in (create, update, delete, pause, resume, stop, restart, heal, rename, validate):

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from seamark.core.readings import Reading
+from seamark.core.refs import OwnerPatterns, build_group_owner
 from seamark.errors import JournalError, SeamarkError
-from seamark.groups.lag import read_owned_lag
+from seamark.groups.lag import GroupLag, GroupOwners, read_owned_lag
 from seamark.overview.connector import LAST_CHANGES, ConnectorOverview, OverviewReaders, read_overview
 from seamark.specs.ownership import find_spec
 
@@ -42,12 +44,16 @@ def read_fleet_overview(
                 return (), ""
             raise
 
+    def read_lag(owners: GroupOwners) -> Reading[GroupLag]:
+        only = OwnerPatterns(tuple(map(build_group_owner, owners.sinks)))
+        return read_owned_lag(world.kafka(), owners, now=world.clock.now(), only=only)
+
     return read_overview(
         connector,
         OverviewReaders(
             clusters.client(connector.cluster),
             clusters.settings(connector.cluster),
-            read_lag=lambda owners: read_owned_lag(world.kafka(), owners, now=world.clock.now()).items,
+            read_lag=read_lag,
             read_history=read_history,
         ),
     )

@@ -14,9 +14,9 @@ from seamark.connect.model import Connector
 from seamark.connectors.views import CONNECTOR_LISTING, build_config_lines, build_connector_body, build_state_lines
 from seamark.context.context import ConnectSettings
 from seamark.core.offsets import Offset
-from seamark.core.readings import fan_out
+from seamark.core.readings import Reading, fan_out
 from seamark.core.refs import ConnectorType
-from seamark.errors import SeamarkError
+from seamark.errors import ConfigurationError, SeamarkError, UnsupportedError
 from seamark.groups.lag import GroupLag, GroupOwners
 from seamark.groups.views import LAGS, render_delay
 from seamark.offsets.views import build_offset_items, build_offset_lines
@@ -54,6 +54,12 @@ class ConnectorOverview:
     changes: tuple[Head, ...] = ()
     failures: Mapping[str, SeamarkError] = field(default_factory=dict)
 
+    @property
+    def errors(self) -> tuple[SeamarkError, ...]:
+        """The failures without what this context or these workers never report, such as a lag without brokers."""
+        never = (ConfigurationError, UnsupportedError)
+        return tuple(error for error in self.failures.values() if not isinstance(error, never))
+
 
 @dataclass(frozen=True, slots=True)
 class OverviewReaders:
@@ -62,13 +68,13 @@ class OverviewReaders:
     Attributes:
         client: The Connect cluster.
         settings: Its settings in the context.
-        read_lag: Returns the lag of groups with these owners.
+        read_lag: Returns the lag of groups with these owners, and of no other groups.
         read_history: Returns the newest changes of the connector, and the spec that owns it, or "".
     """
 
     client: ConnectPort
     settings: ConnectSettings
-    read_lag: Callable[[GroupOwners], Sequence[GroupLag]]
+    read_lag: Callable[[GroupOwners], Reading[GroupLag]]
     read_history: Callable[[], tuple[Sequence[Head], str]]
 
 
@@ -82,7 +88,7 @@ def read_overview(connector: Connector, readers: OverviewReaders) -> ConnectorOv
     if connector.type is ConnectorType.SINK:
         group = find_group(connector.name, connector.config, readers.settings)
         owners = GroupOwners({group: (connector.owner,)}, {group: connector.cluster}, {})
-        calls["lag"] = lambda: next(iter(readers.read_lag(owners)), None)
+        calls["lag"] = lambda: _find_lag(readers.read_lag(owners), group)
     else:
         calls["offsets"] = lambda: readers.client.read_offsets(connector.name)
     found = fan_out(calls)
@@ -90,6 +96,18 @@ def read_overview(connector: Connector, readers: OverviewReaders) -> ConnectorOv
     changes, spec = results.pop("changes", ((), ""))
     failures = {**topics.failures, **found.failures}
     return ConnectorOverview(connector, group=group, spec=spec, changes=tuple(changes), failures=failures, **results)
+
+
+def _find_lag(reading: Reading[GroupLag], group: str) -> GroupLag | None:
+    """Return the lag of a group; None if it doesn't exist.
+
+    Raises:
+        SeamarkError: It could not be read.
+    """
+    found = next((one for one in reading.items if one.name == group), None)
+    for error in reading.failures.values() if found is None else ():
+        raise error
+    return found
 
 
 def build_overview_view(overview: ConnectorOverview) -> View[Connector]:
@@ -145,11 +163,15 @@ def _build_lag_lines(overview: ConnectorOverview) -> list[Line]:
     lines, lag = _title(f"Group {overview.group}", "lag", overview), overview.lag
     if lag is None:
         return lines if "lag" in overview.failures else [*lines, line("  no committed offsets")]
-    if lag.total is None:
+    if not lag.lag:
         return [*lines, line(f"  {lag.state.lower()}, no committed offsets")]
+    if lag.total is None:
+        text = f"the lag of {render_count(lag.unknown, 'partition')} could not be read"
+        return [*lines, line(f"  {lag.state.lower()}, ", Span(text, Style.WARN))]
     delay = f", the oldest of them {render_delay(lag.delay)} old" if lag.delay and lag.total else ""
-    count = f"lag {render_number(lag.total)} in {render_count(len(lag.lag), 'partition')}{delay}"
-    return [*lines, line(f"  {lag.state.lower()}, {count}")]
+    count = f"lag {render_number(lag.total)} in {render_count(len(lag.lag) - lag.unknown, 'partition')}"
+    more = [Span(f" ({render_number(lag.unknown)} more could not be read)", Style.WARN)] if lag.unknown else []
+    return [*lines, line(f"  {lag.state.lower()}, {count}", *more, delay)]
 
 
 def _build_offsets_lines(overview: ConnectorOverview, screen: Screen) -> list[Line]:

@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from seamark.core.offsets import Offset
+from seamark.core.readings import Reading
 from seamark.core.secrets import PLUGIN_KEYS
 from seamark.errors import UnreachableError, UnsupportedError
+from seamark.kafka.model import PartitionReading
 from tests.unit.fleet.living import SOURCE_CONFIG, living_context
 from tests.unit.scenarios.offsets import OffsetEnvironment
 from tests.unit.transcripts.over_http import serve_over_http
@@ -32,6 +34,13 @@ def show(env, *argv):
 
 def read(env, name):
     return json.loads(show(env, name, "-o", "json"))
+
+
+def show_partly(env, *argv):
+    ended = env.execute(["connectors", "show", *argv])
+    assert ended.code == 3, ended.err
+    assert "error: " in ended.err or '"kind": "Error"' in ended.err
+    return ended.out
 
 
 def test_source_has_its_offsets_topics_and_changes(env):
@@ -82,12 +91,18 @@ def test_what_cannot_be_read_is_reported_in_its_place(env, monkeypatch):
         raise UnreachableError("x")
 
     monkeypatch.setattr(type(env.brokers), "read_consumer_groups", fail)
-    assert {one["part"] for one in read(env, "fs")["failures"]} == {"offsets", "topics"}
-    text = show(env, "fs")
+    found = json.loads(show_partly(env, "fs", "-o", "json"))
+    assert {one["part"] for one in found["failures"]} == {"offsets", "topics"}
+    text = show_partly(env, "fs")
     assert "Offsets (0)\n  offsets could not be read: the workers are too old\n" in text
     assert "Topics (0)\n  topics could not be read: no answer from w1\n" in text
     assert "Config (5 keys)" in text
-    assert "  lag could not be read: x\n" in show(env, "lake")
+    assert "  lag could not be read: x\n" in show_partly(env, "lake")
+
+
+def test_what_the_workers_cannot_report_at_all_is_no_failure_of_the_command(env):
+    env.game.failing["read_offsets", "fs"] = UnsupportedError("the workers are too old")
+    assert "offsets could not be read: the workers are too old\n" in show(env, "fs")
 
 
 def test_long_lists_are_cut_with_the_command_that_shows_the_rest(env):
@@ -139,3 +154,37 @@ def test_the_spec_is_found_without_asking_every_worker(env, has_brokers):
     assert (found["spec"], len(found["changes"])) == ("first", 1)
     assert len(requests) <= 6, "; ".join(requests)
     assert requests.count("GET /") <= 1
+
+
+def test_lag_is_that_of_the_own_group_and_no_other_group_is_read(env, monkeypatch):
+    env.brokers.add_group("audit", {("t", 0): 0, ("t", 1): 0})
+    wanted, read_committed = [], type(env.brokers).read_committed
+
+    def record(brokers, groups, **more):
+        wanted.extend(groups)
+        return read_committed(brokers, groups, **more)
+
+    monkeypatch.setattr(type(env.brokers), "read_committed", record)
+    found = read(env, "lake")
+    assert (found["lag"]["group"], found["lag"]["lag"], found["lag"]["connector"]) == ("connect-lake", 6, "game/lake")
+    assert wanted == ["connect-lake"]
+
+
+def test_offsets_of_the_group_that_cannot_be_read_are_not_shown_as_none(env, monkeypatch):
+    failed = Reading((), failures={"connect-lake": UnreachableError("no coordinator")})
+    monkeypatch.setattr(type(env.brokers), "read_committed", lambda *_, **__: failed)
+    assert [one["part"] for one in json.loads(show_partly(env, "lake", "-o", "json"))["failures"]] == ["lag"]
+    assert "lag could not be read: no coordinator\n" in show_partly(env, "lake")
+
+
+def test_partitions_whose_lag_is_unknown_are_counted(env, monkeypatch):
+    ends = type(env.brokers).read_log_offsets
+
+    def read_some(brokers, spots, **more):
+        found = ends(brokers, spots, **more)
+        return replace(found, found={spot: at for spot, at in found.found.items() if spot[1] == 0})
+
+    monkeypatch.setattr(type(env.brokers), "read_log_offsets", read_some)
+    assert "lag 2 in 1 partition (1 more could not be read)" in show(env, "lake")
+    monkeypatch.setattr(type(env.brokers), "read_log_offsets", lambda *_, **__: PartitionReading({}))
+    assert "the lag of 2 partitions could not be read\n" in show(env, "lake")
