@@ -1,6 +1,7 @@
 """A first look at a real fleet: one FileStream source of the same name on Connect 4.3.1 and on 3.5.2."""
 
 import uuid
+from dataclasses import replace
 
 import pytest
 
@@ -132,3 +133,37 @@ def test_workers_tell_what_runs_on_them(fleet, source):
         assert all(found.is_up for found in workers)
         assert sum(found.tasks for found in workers) >= 1
         assert sum(found.connectors for found in workers) >= 1
+
+
+def test_workers_are_shown_with_their_group_and_what_runs_on_them(fleet, source, stack):
+    name, _ = source
+    endpoint = stack.connect["connect"]
+
+    def read():
+        return [fleet.workers.get(url) for url in endpoint.urls]
+
+    def is_settled(found):
+        # A rebalance that another test's connector starts moves tasks, and its members have no leader for a moment.
+        hosts = [one for one in found for connector, _ in one.tasks if connector.name == name]
+        return len(hosts) == 1 and sorted(str(one.is_leader) for one in found) == ["False", "True"]
+
+    found = wait_for(read, is_settled, f"{name} on one worker, and one leader")
+    assert [(one.group.name, one.is_member, one.missing, one.failures) for one in found] == [
+        (endpoint.group_id, True, (), {})
+    ] * 2
+    assert found[0].worker.kafka_cluster_id == found[1].worker.kafka_cluster_id != ""
+    by_id = fleet.workers.get(found[1].worker_id)
+    assert by_id.worker.url == endpoint.urls[1]
+
+
+def test_another_url_of_a_worker_is_not_taken_for_an_idle_worker(stack):
+    context = open_context(stack.context, environ={"SEAMARK_CONFIG": stack.context_file})
+    settings = context.connect["connect"]
+    alias = settings.urls[0].replace("127.0.0.1", "localhost")
+    settings = replace(settings, urls=(*settings.urls, alias))
+    with open_fleet(context=replace(context, connect={"connect": settings})) as fleet:
+        found = fleet.workers.get(alias)
+        assert (found.worker.is_up, found.is_member, found.is_leader, found.tasks) == (True, False, False, ())
+        balance = [one for one in fleet.doctor.examine() if one.check == "connect.balance"]
+    assert balance
+    assert all(alias not in one.message for one in balance if one.severity is Severity.WARNING)

@@ -234,7 +234,7 @@ SYNONYMS = {
     "offsets": ("show X", "show X", "move X", "move X", "reset X", "list X"),
     "topics": ("show X", "show X", "update X", "", "delete X", "list X"),
     "groups": ("show X", "show X", "move X", "move X", "delete X", "list X"),
-    "workers": ("list", "list", "", "", "", "list"),
+    "workers": ("show X", "show X", "", "", "", "list"),
     "plugins": ("show X", "show X", "", "", "", "list X"),
     "loggers": ("list X", "list X", "set X LEVEL", "", "", "list X"),
     "copies": ("status X", "status X", "", "", "", "status X"),
@@ -248,6 +248,10 @@ SYNONYM_WORDS = ("describe", "get", "alter", "reset-offsets", "rm", "ls")
 # Names that seamark had before.
 RENAMED = [
     ("connectors describe log-guild", "seamark connectors show log-guild"),
+    ("workers describe w1:8083", "seamark workers show w1:8083"),
+    ("workers get w1:8083", "seamark workers show w1:8083"),
+    ("workers get", "seamark workers list"),
+    ("describe worker w1:8083", "seamark workers show w1:8083"),
     ("connectors change log-guild", "seamark connectors update log-guild"),
     ("connectors plugins", "seamark plugins list"),
     ("connectors loggers set root debug", "seamark loggers set root debug"),
