@@ -81,6 +81,10 @@ class LockNames(Protocol):
         """Return the lock of the log levels of a Connect cluster's workers."""
         ...
 
+    def find_labels(self, cluster: str, name: str) -> str:
+        """Return the lock of a connector's labels."""
+        ...
+
     def find_groups(self, groups: Sequence[str]) -> Sequence[frozenset[str]]:
         """Return the locks of consumer groups; the lock of a sink's group includes its Connect cluster."""
         ...
@@ -271,6 +275,10 @@ class Action(ABC):
     def find_new_names(self) -> tuple[NewName, ...]:
         """Return the connectors that the action may create; the policy checks their names before any request."""
         return ()
+
+    def find_new_labels(self) -> Mapping[str, str] | None:
+        """Return the labels that a connector gets, None if they don't change. A role must match them, too."""
+        return None
 
     def find_intents(self, seen: Any) -> Mapping[str, Intent]:
         """Return the intents that `inspect` already knows, by `SUBJECT#ASPECT`, so that they need no second read."""

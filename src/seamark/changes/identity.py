@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from seamark.changes.codec import decode_fields, encode_fields
 from seamark.changes.environment import Environment
@@ -81,6 +81,17 @@ class Identity:
             CodecError: it has other fields, or values of other types.
         """
         return decode_fields(cls, data)
+
+
+class ClusterNames(Protocol):
+    """The Connect clusters of a context, and their identities."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def identify(self, name: str) -> ConnectIdentity | None:
+        """Return the identity of a Connect cluster; None if it can't be determined."""
+        ...
 
 
 def merge_identities(identities: Iterable[Identity]) -> Identity:

@@ -4,6 +4,7 @@
     source.WORKERS/NAME        a source connector: its offsets and its state
     connect.WORKERS            a whole Connect cluster
     loggers.WORKERS            the log levels of its workers
+    labels.WORKERS/NAME        the labels of a connector; labels.WORKERS for all connectors of a Connect cluster
     data.TOPIC, pipeline.NAME  a data topic; a pipeline
     plan.ID                    a saved plan
     file.HOST/PATH             the offset file of a standalone worker
@@ -18,7 +19,7 @@ from __future__ import annotations
 from urllib.parse import quote, unquote
 
 _CLUSTER, _GROUP, _SOURCE, _LOGGERS = "connect.", "group.", "source.", "loggers."
-_PIPELINE, _DATA = "pipeline.", "data."
+_PIPELINE, _DATA, _LABELS = "pipeline.", "data.", "labels."
 _SINK_GROUP, _TOPIC_OWNER = "connect-", "topic/"
 
 
@@ -42,6 +43,21 @@ def pipeline_lock(name: str) -> str:
     return f"{_PIPELINE}{_encode(name)}"
 
 
+def labels_lock(name: str, *, workers: str) -> str:
+    """Return the lock of a connector's labels."""
+    return f"{_LABELS}{_encode(workers)}/{_encode(name)}"
+
+
+def find_wide_labels_lock(lock: str) -> str:
+    """Return the lock of all labels of the Connect cluster to which a lock of labels belongs."""
+    return lock.partition("/")[0]
+
+
+def is_labels_lock(lock: str) -> bool:
+    """Return whether a lock is one of labels."""
+    return lock.startswith(_LABELS)
+
+
 def plan_lock(plan: str) -> str:
     """Return the lock of a saved plan, which ensures that the plan is applied only once."""
     return f"plan.{_encode(plan)}"
@@ -57,9 +73,9 @@ def find_owners(lock: str) -> tuple[str, ...]:
 
     A sink has the lock of its group: a group with Connect's name for the group of a sink is also that sink.
     """
-    if lock.startswith(_SOURCE):
-        workers, _, name = lock.removeprefix(_SOURCE).partition("/")
-        return (build_scoped_owner(unquote(name), workers=unquote(workers)),)
+    if lock.startswith((_SOURCE, _LABELS)):
+        workers, slash, name = lock.partition(".")[2].partition("/")
+        return (build_scoped_owner(unquote(name), workers=unquote(workers)),) if slash else ()
     if lock.startswith(_GROUP):
         group, _, workers = lock.removeprefix(_GROUP).partition("@")
         group, scope = unquote(group), unquote(workers)
@@ -107,6 +123,8 @@ def conflicts(one: str, other: str) -> bool:
 
 
 def _covers(cluster: str, inner: str) -> bool:
+    if is_labels_lock(cluster):
+        return find_wide_labels_lock(inner) == cluster
     return cluster.startswith(_CLUSTER) and _find_workers(inner) == cluster.removeprefix(_CLUSTER)
 
 

@@ -195,6 +195,8 @@ class SignedJournal:
     def __init__(self, journal: JournalPort, find_keys: Callable[[], KeyRing]) -> None:
         self._journal = journal
         self._find_keys = find_keys
+        # How many changes this process has begun or taken over. What is read under the locks of one is valid meanwhile.
+        self.begun = 0
 
     def begin(self, opening: Opening) -> JournalWriter:
         """See `JournalPort.begin`."""
@@ -203,7 +205,9 @@ class SignedJournal:
         signature = _sign(key.seal, opening.change, 0, EntryKind.OPEN, body)
         record = build_key_record(key, by=opening.by, at=opening.at)
         signed = replace(opening, body={**opening.body, SIGNATURE: signature}, key=record)
-        return _SignedWriter(self._journal.begin(signed), key.seal)
+        writer = self._journal.begin(signed)
+        self.begun += 1
+        return _SignedWriter(writer, key.seal)
 
     def take_over(
         self, change: str, *, nonce: str, by: str, at: str, expected_nonce: str | None = None
@@ -217,6 +221,7 @@ class SignedJournal:
         """
         key = self._find_keys().current
         writer = self._journal.take_over(change, nonce=nonce, by=by, at=at, expected_nonce=expected_nonce)
+        self.begun += 1
         try:
             check_signatures(writer.entries, key.seal)
         except TamperedJournalError:

@@ -126,6 +126,16 @@ class OwnershipPort(Protocol):
     """The resources that the spec of a plan owns, and those of other specs. Keys are owners as in `core.refs`."""
 
     @property
+    def spec(self) -> str:
+        """The ID of the spec."""
+        ...
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the journal has labels that this spec declared."""
+        ...
+
+    @property
     def own(self) -> Mapping[str, str]:
         """The change that last created or changed each resource of this spec."""
         ...
@@ -168,8 +178,9 @@ class SectionPlan:
 
     The lines of the plan are those of the actions, unless the kind sets its own `lines`. `last_notes` follow the notes
     of all sections. `drifts` are changes made outside the spec, `survey` is what was read, and `gone` are resources
-    that the spec owned and that no longer exist. `states` are the managed states of connectors, by owner. With `world`,
-    the plan is completed from what was read there.
+    that the spec owned and that no longer exist. `states` are the managed states of connectors, by owner, and
+    `has_labels` tells whether the journal has labels of the spec afterward. With `world`, the plan is completed from
+    what was read there.
     """
 
     actions: tuple[Action, ...] = ()
@@ -181,6 +192,7 @@ class SectionPlan:
     survey: tuple[ClusterSurvey, ...] = ()
     gone: frozenset[str] = frozenset()
     states: Mapping[str, str] = field(default_factory=dict)
+    has_labels: bool = False
     world: Environment | None = field(default=None, repr=False)
 
     @property

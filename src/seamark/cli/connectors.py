@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from seamark.cli.confirm import (
 )
 from seamark.cli.connector_changes import create, delete, pause, rename, restart, resume, stop, update
 from seamark.cli.options import Duration, Number, global_options, option, pass_session, show_command
-from seamark.cli.selection import Targets, selection_options, target_options
+from seamark.cli.selection import Targets, select_connectors, selection_options, target_options
 from seamark.cli.session import Session
 from seamark.cli.tree import command, group
 from seamark.cli.watch import watch_command
@@ -42,6 +43,7 @@ from seamark.core.readings import Reading
 from seamark.errors import InterruptedRunError, NotFoundError, PartialError, SeamarkError
 from seamark.overview.connector import build_overview_view
 from seamark.policy.permissions import find_confirmation
+from seamark.report.data import OutputFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,7 +167,7 @@ class HealCommand:
         # deleted.
         if missing and not reading.failures:
             raise NotFoundError(f"connector {', '.join(missing)} does not exist", hint="run: seamark connectors list")
-        return selection.pick(reading.items)
+        return select_connectors(self._fleet, selection, reading.items)
 
     def _restart(self, connectors: tuple[Connector, ...]) -> ChangeResult:
         # Healing observes the connectors itself.
@@ -269,7 +271,14 @@ def connectors() -> None:
     """Inspect and change connectors."""
 
 
-@connectors.command("list", examples=["seamark connectors list", "seamark connectors list --state failed -o name"])
+@connectors.command(
+    "list",
+    examples=[
+        "seamark connectors list",
+        "seamark connectors list --state failed -o name",
+        "seamark connectors list -l team=game -o wide",
+    ],
+)
 @selection_options
 @watch_command
 def list_connectors(fleet: Fleet, *, selection: Selection, cluster: str | None) -> Answer:
@@ -277,8 +286,25 @@ def list_connectors(fleet: Fleet, *, selection: Selection, cluster: str | None) 
 
     NAME can be CLUSTER/NAME. Without NAME, all connectors of the context are listed.
     """
-    reading = fleet.connectors.list(cluster=cluster)
+    reading = _add_labels(fleet, fleet.connectors.list(cluster=cluster), is_required=bool(selection.labels))
     return build_list_answer(reading, selection, asked=1 if cluster else len(fleet.context.connect))
+
+
+# Labels cost a reading of the whole journal, and these formats don't show them.
+_WITHOUT_LABELS = (OutputFormat.TABLE, OutputFormat.NAME)
+
+
+def _add_labels(fleet: Fleet, reading: Reading[Connector], *, is_required: bool) -> Reading[Connector]:
+    """Return the connectors with their labels if the output format shows them and the journal can be read."""
+    session = click.get_current_context().find_object(Session) or Session()
+    if not is_required and session.output in _WITHOUT_LABELS:
+        return reading
+    try:
+        return replace(reading, items=fleet.connectors.read_labels(reading.items))
+    except SeamarkError:
+        if is_required:
+            raise
+        return reading
 
 
 @connectors.command("show", examples=["seamark connectors show log-guild", "seamark connectors show game/log-guild"])

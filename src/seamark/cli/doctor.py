@@ -11,6 +11,7 @@ import click
 from seamark.cli.answer import Answer, build_answer, choose_exit_code
 from seamark.cli.complete import complete_clusters, complete_workers
 from seamark.cli.options import fail_on_option, is_failing, option, show_command
+from seamark.cli.selection import label_option
 from seamark.cli.tree import command, group
 from seamark.cli.watch import watch_command
 from seamark.connectors.worker_views import build_worker_view, build_workers_view
@@ -42,14 +43,15 @@ def has_errors(findings: Iterable[Finding]) -> bool:
 
 @command(examples=["seamark status", "seamark status --watch --interval 5s", "seamark status --fail-on error"])
 @fail_on_option("there is a problem")
+@label_option
 @watch_command
-def status(fleet: Fleet, *, fail_on: str | None) -> Answer:
+def status(fleet: Fleet, *, fail_on: str | None, label: tuple[str, ...]) -> Answer:
     """Show the health of each Connect cluster.
 
     For --fail-on, a connector or task that failed is an error, and so is a Connect cluster without a worker that
     responds. A connector in another unhealthy state is a warning, and so is a worker that doesn't respond.
     """
-    found = fleet.status()
+    found = fleet.status(labels=label)
     answer = build_answer(build_status_view(found), found.failures, asked=len(fleet.context.connect))
     has_failed = is_failing((cluster.severity for cluster in found.clusters), fail_on)
     return replace(answer, exit_code=answer.exit_code or int(has_failed))

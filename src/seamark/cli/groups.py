@@ -13,10 +13,12 @@ from seamark.cli.complete import complete_connectors, complete_groups
 from seamark.cli.confirm import change_command
 from seamark.cli.offset_changes import move_options, topic_option
 from seamark.cli.options import fail_on_option, global_options, is_failing, option, pass_session, show_command
+from seamark.cli.selection import find_labeled_owners, label_option
 from seamark.cli.session import Session
 from seamark.cli.tree import command, group
 from seamark.cli.watch import WatchOptions, show_answer, watch_command, watch_options
 from seamark.core.readings import Reading
+from seamark.core.refs import ConnectorType
 from seamark.core.time import parse_duration
 from seamark.errors import UsageError
 from seamark.groups.lag import LagLimit
@@ -159,6 +161,7 @@ _MOST_READINGS = 60
     help="Exit with 1 if a lag is above N records, or a next record is older than DURATION.",
 )
 @fail_on_option("a comparison with --max-lag has a result")
+@label_option
 @watch_options
 @global_options
 @pass_session
@@ -170,6 +173,7 @@ def lag(
     sources: bool,
     max_lag: LagLimit | None,
     fail_on: str | None,
+    label: tuple[str, ...],
 ) -> None:
     """Show the lag of groups, sinks and sources.
 
@@ -188,10 +192,12 @@ def lag(
         raise UsageError("--fail-on needs --max-lag", hint="pass --max-lag N or --max-lag DURATION")
     if sources:
         with session.fleet() as fleet:
-            show_answer(session, lambda: _read_sources(fleet.source_lag(owners)), watching)
+            chosen = find_labeled_owners(fleet, owners, label, without=ConnectorType.SINK)
+            show_answer(session, lambda: _read_sources(fleet.source_lag(chosen)), watching)
         return
     trends: dict[str, list[int | None]] = {}
     with session.fleet() as fleet:
+        owners = find_labeled_owners(fleet, owners, label, without=ConnectorType.SOURCE)
 
         def read() -> Answer:
             reading = fleet.lag(owners)

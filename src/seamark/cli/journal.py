@@ -25,6 +25,7 @@ from seamark.cli.confirm import (
     run_change,
 )
 from seamark.cli.options import Number, global_options, option, pass_session, show_command
+from seamark.cli.selection import find_labeled_owners, label_option
 from seamark.cli.session import Session
 from seamark.cli.tree import command, group
 from seamark.core.time import parse_duration
@@ -104,19 +105,29 @@ _STATES = [OPEN_STATE, *(ending.value for ending in Ending)]
     show_default=True,
     help=f"Only changes in this state: {', '.join(_STATES)}.",
 )
+@label_option
 @global_options
 @pass_session
 def list_changes(
-    session: Session, *, owners: tuple[str, ...], limit: int, since: str | None, by: str, state: str
+    session: Session,
+    *,
+    owners: tuple[str, ...],
+    limit: int,
+    since: str | None,
+    by: str,
+    state: str,
+    label: tuple[str, ...],
 ) -> None:
     """List changes, newest first.
 
-    OWNER is a connector, group/NAME, pipeline/NAME or topic/NAME: only changes that held its lock.
+    OWNER is a connector, group/NAME, pipeline/NAME or topic/NAME: only changes that held its lock. With -l, only
+    changes of connectors that have these labels now.
     """
     opened_since = None if since is None else _parse_since(since, now=session.now())
     chosen = "" if state == "all" else state
-    is_filtered = bool(owners or since or by or chosen)
+    is_filtered = bool(owners or since or by or chosen or label)
     with session.fleet() as fleet:
+        owners = find_labeled_owners(fleet, owners, label)
         heads = fleet.journal.list(owners, limit=limit, since=opened_since, by=by, state=chosen)
     only_open = chosen == OPEN_STATE and not (owners or since or by)
     session.show(Answer(build_changes_view(heads, only_open=only_open, is_filtered=is_filtered)))

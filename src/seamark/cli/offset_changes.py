@@ -22,6 +22,7 @@ from seamark.cli.confirm import (
     show_plan,
 )
 from seamark.cli.options import Duration, F, Number, build_options, global_options, option, pass_session
+from seamark.cli.selection import find_labeled_owners, label_option
 from seamark.cli.session import Session
 from seamark.cli.tree import command
 from seamark.core.refs import parse_subject
@@ -248,6 +249,7 @@ def move(
 )
 @option("--by-record-time", is_flag=True, help="Without evidence, move a sink to the first record of that time.")
 @option("--skip-unknown", is_flag=True, help="Omit owners without evidence instead of refusing the plan.")
+@label_option
 @partition_option
 @topic_option
 @safety_options
@@ -257,6 +259,7 @@ def restore(
     *,
     at: str,
     owners: tuple[str, ...],
+    label: tuple[str, ...],
     partitions: tuple[str, ...],
     topics: tuple[str, ...],
     safety: dict[str, Any],
@@ -267,6 +270,7 @@ def restore(
     OWNER is a connector NAME or CLUSTER/NAME, or group/NAME. seamark determines the offsets of that time from the
     offsets topics, the journal and exports. If it has no evidence for an owner, it refuses the plan.
     """
+    owners = find_labeled_owners(fleet, owners, label, everything=evidence["everything"])
     return fleet.offsets.restore(at, owners, partitions=(*partitions, *topics), **evidence, **safety)
 
 

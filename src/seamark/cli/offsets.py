@@ -23,6 +23,7 @@ from seamark.cli.offset_changes import (
     skip,
 )
 from seamark.cli.options import Number, global_options, option, pass_session, show_command
+from seamark.cli.selection import find_labeled_owners, label_option
 from seamark.cli.session import Session
 from seamark.cli.tree import group
 from seamark.errors import SeamarkError
@@ -87,9 +88,10 @@ def show_offsets(session: Session, *, owner: str, route: str | None, raw: bool) 
     metavar="NAME",
     help="Only offsets with this finding, such as orphaned or misplaced.",
 )
+@label_option
 @global_options
 @pass_session
-def list_offsets(session: Session, *, owners: tuple[str, ...], finding: str | None) -> None:
+def list_offsets(session: Session, *, owners: tuple[str, ...], finding: str | None, label: tuple[str, ...]) -> None:
     """List the offsets of every owner.
 
     Sources, sinks, other groups and pipelines, each offset with its store, its age and its findings. An offsets topic
@@ -98,6 +100,7 @@ def list_offsets(session: Session, *, owners: tuple[str, ...], finding: str | No
     from seamark.offsets.list_views import build_list_view  # noqa: PLC0415
 
     with without_collector(), session.fleet() as fleet:
+        owners = find_labeled_owners(fleet, owners, label)
         found = fleet.offsets.list(owners, finding=finding or "")
         view = build_list_view(found, now=session.now())
         session.show(build_answer(view, found.failures, asked=len(found.failures) + (1 if len(found) else 0)))
@@ -114,9 +117,12 @@ def list_offsets(session: Session, *, owners: tuple[str, ...], finding: str | No
     metavar="FILE",
     help="Write to this new file, readable by you only, instead of standard output.",
 )
+@label_option
 @global_options
 @pass_session
-def export_offsets(session: Session, *, owners: tuple[str, ...], everything: bool, out: Path | None) -> None:
+def export_offsets(
+    session: Session, *, owners: tuple[str, ...], everything: bool, out: Path | None, label: tuple[str, ...]
+) -> None:
     """Export offsets with their bytes, as a backup.
 
     An existing file is never replaced. The export names owners that could not be read, and the exit code is 3.
@@ -127,6 +133,7 @@ def export_offsets(session: Session, *, owners: tuple[str, ...], everything: boo
         refuse_existing(out)
     with without_collector():
         with session.fleet() as fleet:
+            owners = find_labeled_owners(fleet, owners, label, everything=everything)
             export = fleet.offsets.export(owners, everything=everything)
         if out is None:
             session.out.write(render_export(export))

@@ -1,4 +1,4 @@
-"""The options that select connectors, the same for all commands: names, `-e`, `--state`, `-f`, `--names-from`."""
+"""The options that select connectors, the same for all commands: names, `-e`, `--state`, `-l`, `-f`, `--names-from`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seamark.cli.options import build_options, option
 from seamark.cli.session import Session
 from seamark.connect.model import Connector
 from seamark.connectors.model import STATE_WORDS, Selection, build_selection
-from seamark.core.refs import qualify_connector
+from seamark.core.refs import ConnectorType, qualify_connector
 from seamark.errors import NotFoundError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
@@ -26,21 +26,31 @@ if TYPE_CHECKING:
 _LARGEST_CHARACTERS = 64 * 1024 * 1024
 
 
+label_option = option(
+    "-l",
+    "--label",
+    multiple=True,
+    metavar="LABEL",
+    help="Only connectors with KEY=VALUE, KEY!=VALUE or KEY; repeatable, all must match.",
+)
+
+
 def _build_selection(
+    *,
     names: tuple[str, ...],
     regex: tuple[str, ...],
     state: tuple[str, ...],
+    label: tuple[str, ...],
     file: tuple[str, ...],
     names_from: tuple[str, ...],
-    *,
     allow_python: bool,
 ) -> Selection:
     # An invalid expression is reported before any file is read.
-    selection = build_selection(names, expressions=regex, states=state)
+    selection = build_selection(names, expressions=regex, states=state, labels=label)
     if file or names_from:
         session = click.get_current_context().find_object(Session) or Session()
         listed = (*read_spec_names(session, file, allow_python=allow_python), *read_names(session, names_from))
-        selection = build_selection(names, expressions=regex, states=state, listed=listed)
+        selection = build_selection(names, expressions=regex, states=state, labels=label, listed=listed)
     return selection
 
 
@@ -55,6 +65,7 @@ selection_options = build_options(
         metavar="STATE",
         help=f"Only this health or state: {', '.join(STATE_WORDS)}.",
     ),
+    label_option,
     option(
         "-f",
         "--file",
@@ -157,7 +168,7 @@ class Targets:
         if missing:
             raise NotFoundError(f"connector {', '.join(missing)} does not exist", hint="run: seamark connectors list")
         self._refuse_ambiguous(reading.items)
-        return self.selection.pick(reading.items)
+        return select_connectors(fleet, self.selection, reading.items)
 
     def _refuse_ambiguous(self, connectors: tuple[Connector, ...]) -> None:
         """Raise if a plain name matches several connectors; a pattern may match several."""
@@ -173,6 +184,40 @@ class Targets:
                     cause=", ".join(clusters),
                     hint=f"pass CLUSTER/NAME, such as {clusters[0]}",
                 )
+
+
+def select_connectors(fleet: Fleet, selection: Selection, connectors: Sequence[Connector]) -> tuple[Connector, ...]:
+    """Return the selected connectors. Their labels are read from the journal if labels are selected."""
+    return selection.pick(fleet.connectors.read_labels(connectors) if selection.labels else connectors)
+
+
+def find_labeled_owners(
+    fleet: Fleet,
+    owners: Sequence[str],
+    labels: Sequence[str],
+    *,
+    without: ConnectorType | None = None,
+    everything: bool = False,
+) -> tuple[str, ...]:
+    """Return CLUSTER/NAME of the connectors that match names or globs, if there are any, and all labels.
+
+    Connectors of the type `without` are omitted. Without labels, the owners are returned as they are. `everything`
+    is the option --all.
+
+    Raises:
+        UsageError: Labels and --all are combined.
+        NotFoundError: No connector matches.
+        UnreachableError: A Connect cluster or the journal could not be read, so that one may be missing.
+    """
+    if not labels:
+        return tuple(owners)
+    if everything:
+        raise UsageError("pass --all or --label, not both", hint="-l alone selects all connectors with the label")
+    found = Targets(build_selection(owners, labels=labels)).find(fleet)
+    chosen = tuple(connector.owner for connector in found if connector.type is not without)
+    if not chosen:
+        raise NotFoundError(f"only {without} connectors match", hint="list them: seamark connectors list -l KEY=VALUE")
+    return chosen
 
 
 target_options = build_options(selection_options, into="targets", build=Targets)

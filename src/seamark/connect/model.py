@@ -75,7 +75,8 @@ class ConnectorStatus:
 class Connector:
     """One connector of one Connect cluster.
 
-    `status` is None where Connect had none to tell: the status topic lags behind a fresh create.
+    `status` is None where Connect had none to tell: the status topic lags behind a fresh create. `labels` are those
+    that seamark keeps in its journal; None if they weren't read.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Connector:
     type: ConnectorType
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
     status: ConnectorStatus | None = None
+    labels: Mapping[str, str] | None = field(default=None, compare=False)
 
     @property
     def plugin(self) -> str:

@@ -90,7 +90,8 @@ class DesiredConnector:
     `config` is the config for Connect, as texts, without `name`; seamark's own `secret://` references are not resolved.
     `cluster` is None if the context has only one. `state` is the initial state of a new connector: RUNNING, PAUSED,
     STOPPED, or "" for Connect's default. With `manage_state`, an existing connector gets this state, too. `offsets` are
-    those at which a new connector starts, none to start as Connect does.
+    those at which a new connector starts, none to start as Connect does. `labels` are seamark's own; Connect doesn't
+    get them.
     """
 
     name: str
@@ -100,6 +101,7 @@ class DesiredConnector:
     state: str = ""
     manage_state: bool = False
     offsets: tuple[Offset, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def managed_state(self) -> str:

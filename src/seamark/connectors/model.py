@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from seamark.connect.model import Connector, ConnectorStatus, State
 from seamark.errors import UsageError
+from seamark.policy.rules import LABEL_KEY, LABEL_VALUE
 
 
 class Health(StrEnum):
@@ -72,6 +73,38 @@ def _running_health(tasks: list[State]) -> Health:
     return Health.DEGRADED
 
 
+@dataclass(frozen=True, slots=True)
+class LabelTerm:
+    """One condition on labels: `KEY=VALUE`, `KEY!=VALUE`, or `KEY`, which any value meets."""
+
+    key: str
+    value: str | None = None
+    is_negated: bool = False
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Return whether labels meet the condition. Labels without the key meet `KEY!=VALUE`."""
+        if self.value is None:
+            return self.key in labels
+        return (labels.get(self.key) == self.value) is not self.is_negated
+
+
+def parse_label_term(text: str) -> LabelTerm:
+    """Parse one condition.
+
+    Raises:
+        UsageError: it is invalid.
+    """
+    key, equals, value = text.partition("=")
+    is_negated = bool(equals) and key.endswith("!")
+    key = key.removesuffix("!") if is_negated else key
+    if not LABEL_KEY.fullmatch(key) or not LABEL_VALUE.fullmatch(value):
+        raise UsageError(
+            f"invalid value {text!r} for --label: expected KEY=VALUE, KEY!=VALUE or KEY",
+            hint="pass one label with each -l; several must all match",
+        )
+    return LabelTerm(key, value if equals else None, is_negated)
+
+
 _GLOB = re.compile(r"[*?\[]")
 
 STATE_WORDS = tuple(dict.fromkeys(word.value.lower() for word in (*Health, *State)))
@@ -83,19 +116,20 @@ class Selection:
     """The requested connectors. An empty selection selects all.
 
     A connector is selected if one of the names, globs or expressions matches its name or its CLUSTER/NAME and, if
-    states are given, one of them matches too. `listed` are the names in a file, which are never globs. None means that
-    no file was given; an empty file selects nothing.
+    states are given, one of them matches too, and all conditions on `labels` match. `listed` are the names in a file,
+    which are never globs. None means that no file was given; an empty file selects nothing.
     """
 
     names: tuple[str, ...] = ()
     expressions: tuple[re.Pattern[str], ...] = ()
     states: tuple[str, ...] = ()
     listed: tuple[str, ...] | None = None
+    labels: tuple[LabelTerm, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Return whether nothing was requested."""
-        return not self.names and not self.expressions and not self.states and self.listed is None
+        return not (self.names or self.expressions or self.states or self.labels) and self.listed is None
 
     @property
     def plain_names(self) -> tuple[str, ...]:
@@ -105,13 +139,17 @@ class Selection:
     @property
     def is_plain(self) -> bool:
         """Return whether it has only plain names, so that nothing else has to be read."""
-        return not self.expressions and not self.states and not any(map(is_pattern, self.names))
+        return not (self.expressions or self.states or self.labels) and not any(map(is_pattern, self.names))
 
     def pick(self, connectors: Sequence[Connector]) -> tuple[Connector, ...]:
-        """Return the selected connectors."""
+        """Return the selected connectors. Their labels must have been read if labels are selected."""
         plain = frozenset(self.plain_names)
         globs = tuple(name for name in self.names if is_pattern(name))
-        return tuple(found for found in connectors if self._fits_name(found, plain, globs) and self._fits_state(found))
+        return tuple(
+            found
+            for found in connectors
+            if self._fits_name(found, plain, globs) and self._fits_state(found) and self._fits_labels(found)
+        )
 
     def find_missing(self, connectors: Sequence[Connector]) -> tuple[str, ...]:
         """Return the plain names that no connector has. A glob or an expression may match nothing."""
@@ -128,6 +166,13 @@ class Selection:
         if any(name in both or any(fnmatchcase(text, name) for text in both) for name in globs):
             return True
         return any(expression.search(text) for expression in self.expressions for text in both)
+
+    def _fits_labels(self, connector: Connector) -> bool:
+        if not self.labels:
+            return True
+        if connector.labels is None:
+            raise ValueError(f"the labels of {connector.owner} were not read")
+        return all(term.matches(connector.labels) for term in self.labels)
 
     def _fits_state(self, connector: Connector) -> bool:
         if not self.states:
@@ -150,13 +195,15 @@ def build_selection(
     expressions: Sequence[str] = (),
     states: Sequence[str] = (),
     listed: Sequence[str] | None = None,
+    labels: Sequence[str] = (),
 ) -> Selection:
-    """Build a selection from command-line values. Raises UsageError for an invalid expression."""
+    """Build a selection from command-line values. Raises UsageError for an invalid expression or label."""
     return Selection(
         names=tuple(names),
         expressions=tuple(_compile(expression) for expression in expressions),
         states=tuple(state.lower() for state in states),
         listed=None if listed is None else tuple(dict.fromkeys(listed)),
+        labels=tuple(parse_label_term(text) for text in labels),
     )
 
 

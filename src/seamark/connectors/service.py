@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from seamark.connect.clusters import Clusters
 from seamark.connect.model import Connector
+from seamark.connectors.model import build_selection
 from seamark.core.readings import Reading
-from seamark.core.refs import parse_owner
+from seamark.core.refs import CONNECTOR, Ref, parse_owner
 from seamark.errors import NotFoundError, PartialError, SeamarkError, UsageError
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from seamark.changes.plan import PlannedChange
     from seamark.connect.plugins import FleetPlugin, PluginDefinition
+    from seamark.connectors.labels import LabelReader
     from seamark.connectors.plans import ConnectorPlans
 
 WAIT_SECONDS = 60.0
@@ -58,9 +61,15 @@ class Connectors:
     """
 
     def __init__(
-        self, clusters: Clusters, *, plans: Callable[[], ConnectorPlans], lifecycle: Callable[[], LifecyclePlans]
+        self,
+        clusters: Clusters,
+        *,
+        plans: Callable[[], ConnectorPlans],
+        lifecycle: Callable[[], LifecyclePlans],
+        labels: Callable[[], LabelReader],
     ) -> None:
         self._clusters = clusters
+        self._labels = labels
         self._plans = plans
         self._lifecycle = lifecycle
 
@@ -80,6 +89,25 @@ class Connectors:
             for connector in sorted(found, key=lambda connector: connector.name)
         )
         return Reading(items=items, failures=answers.failures)
+
+    def read_labels(self, connectors: Iterable[Connector]) -> tuple[Connector, ...]:
+        """Return the connectors with their labels, which the journal has. It is read once, as a whole.
+
+        Raises:
+            JournalError, UnreachableError: The journal can't be read, or the identity of a Connect cluster.
+        """
+        found = tuple(connectors)
+        held = self._labels().read_all([Ref(CONNECTOR, one.name, one.cluster) for one in found])
+        return tuple(replace(one, labels=labels.labels) for one, labels in zip(found, held, strict=True))
+
+    def build_picker(self, labels: Sequence[str]) -> Callable[[Iterable[Connector]], tuple[Connector, ...]]:
+        """Return what picks the connectors with these labels, given as KEY=VALUE, KEY!=VALUE or KEY; all without any.
+
+        Raises:
+            UsageError: A label is invalid.
+        """
+        selection = build_selection(labels=labels)
+        return lambda found: selection.pick(self.read_labels(found)) if labels else tuple(found)
 
     def get(self, owner: str) -> Connector:
         """Return the connector NAME or CLUSTER/NAME.

@@ -42,6 +42,7 @@ from seamark.connectors.comparison import (
 )
 from seamark.connectors.config import DesiredConnector, build_config, check_configs
 from seamark.connectors.consequences import CONNECTOR_SETTING, ConnectorSetting, Consequences
+from seamark.connectors.labels import LabelPlan
 from seamark.connectors.plans import build_topic_note
 from seamark.connectors.policy import build_breaches, build_refusal, find_violations, refuse_violations
 from seamark.connectors.read import find_run_state
@@ -74,6 +75,7 @@ class ConnectorKind(SpecKind[DesiredConnector]):
         """Read each Connect cluster once, and compare it with the declarations."""
         setting = request.reads.use(CONNECTOR_SETTING)()
         desired = build_desired(wanted, setting.clusters.names)
+        labels = LabelPlan(desired, request)
         if request.prune and not desired:
             raise UsageError(
                 "the spec has no connectors, so --prune would delete everything",
@@ -81,10 +83,11 @@ class ConnectorKind(SpecKind[DesiredConnector]):
             )
         own = find_connectors(request.ownership)
         # What a prune deletes is known only after the Connect clusters are read.
-        chosen = {*desired, *own} if request.prune else select_owners({*desired, *own}, request.names)
+        known = {*desired, *own, *labels.own}
+        chosen = known if request.prune else select_owners(known, request.names)
         readings = _read([*chosen, *(desired if request.prune else ())], setting.clusters, wanted=chosen)
         if request.prune:
-            chosen = select_owners({*desired, *own, *readings.live}, request.names)
+            chosen = select_owners({*known, *readings.live}, request.names)
         world = _open_snapshot(setting, readings)
         selected = {owner: connector for owner, connector in desired.items() if owner in chosen}
         # The comparison resolves references, so those that are not allowed are rejected first.
@@ -93,14 +96,17 @@ class ConnectorKind(SpecKind[DesiredConnector]):
         _refuse_forbidden(changes, setting.context)
         surplus = {owner for owner in (readings.live if request.prune else own) if owner in chosen} - desired.keys()
         going, notes = _leave_foreign(find_surplus(surplus, readings.live), request.ownership)
+        dropped = chosen.intersection(labels.own) - desired.keys()
+        labeled = labels.plan(selected, gone=[*dropped, *(one.owner for one in going)])
         if not request.adopt:
             _refuse_foreign(changes, request.ownership)
-        unchanged = selected.keys() - {difference.owner for difference in changes}
-        known = desired.keys() | request.ownership.own.keys()
-        survey = build_survey(readings, unchanged=unchanged, known=known)
+            labels.refuse_foreign(labeled, selected)
+        unchanged = selected.keys() - {difference.owner for difference in changes} - labeled.keys()
+        survey = build_survey(readings, unchanged=unchanged, known=desired.keys() | request.ownership.own.keys())
         notes += _find_unstarted(selected, readings.live, setting.clusters, changes)
         draft = _Draft(setting, request, readings=readings, world=world)
         part = draft.build((*changes, *going), wanted=desired.keys(), survey=survey, notes=notes)
+        part = labels.extend(part, labeled)
         return replace(part, states=_find_states(desired, selected, request.ownership))
 
     def destroy(self, wanted: Sequence[DesiredConnector], request: SectionRequest) -> SectionPlan:
@@ -109,15 +115,16 @@ class ConnectorKind(SpecKind[DesiredConnector]):
         desired = build_desired(wanted, setting.clusters.names)
         if not desired:
             raise UsageError("the spec has no connectors", hint="pass the files of the connectors to delete")
-        chosen = select_owners(desired, request.names)
+        chosen, labels = select_owners(desired, request.names), LabelPlan(desired, request)
         readings = _read(chosen, setting.clusters, wanted=chosen)
         going = find_surplus(chosen, readings.live)
+        labeled = labels.plan({}, gone=chosen)
         if not request.adopt:
             _refuse_foreign(going, request.ownership)
         world = _open_snapshot(setting, readings)
         survey = build_survey(readings, unchanged=(), known=desired.keys())
         draft = _Draft(setting, request, readings=readings, world=world)
-        return draft.build(going, wanted=desired.keys(), survey=survey)
+        return labels.extend(draft.build(going, wanted=desired.keys(), survey=survey), labeled)
 
     def check_plan(self, planned: PlannedChange, part: SectionPlan, request: SectionRequest) -> tuple[str, ...]:
         """Validate the configs of a complete plan with their plugins."""

@@ -140,6 +140,11 @@ def _short_class(connector: Connector) -> str:
     return connector.plugin.rpartition(".")[2] or "-"
 
 
+def render_labels(labels: Mapping[str, str]) -> str:
+    """Format labels: `team=game,tier=gold`."""
+    return ",".join(f"{key}={labels[key]}" for key in sorted(labels))
+
+
 CONNECTOR_LISTING: Listing[Connector] = Listing(
     kind="ConnectorList",
     noun="connector",
@@ -187,6 +192,13 @@ CONNECTOR_LISTING: Listing[Connector] = Listing(
             "worker",
             "WORKER",
             lambda connector: connector.status.worker_id if connector.status else "",
+            wide=True,
+        ),
+        Column(
+            "labels",
+            "LABELS",
+            lambda connector: None if connector.labels is None else dict(connector.labels),
+            text=lambda connector: "?" if connector.labels is None else render_labels(connector.labels) or "-",
             wide=True,
         ),
     ),

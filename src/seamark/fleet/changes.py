@@ -13,6 +13,7 @@ from seamark.changes.actor import Actor
 from seamark.changes.environment import Environment
 from seamark.changes.executor import Executor
 from seamark.changes.history import read_closed, read_plan
+from seamark.changes.identity import ClusterNames
 from seamark.changes.images import find_key_names
 from seamark.changes.journal import Ending, Entry, EntryKind, JournalPort, Opening, find_spec
 from seamark.changes.keys import check_key
@@ -35,7 +36,7 @@ from seamark.fleet.environment import LiveEnvironment
 from seamark.fleet.identity import check_coverage
 from seamark.offsets.write.rights import check_denied, find_missing
 from seamark.policy.permissions import Access
-from seamark.specs.ownership import ClusterNames, build_undo_field, find_owners, read_claims, refresh_spec
+from seamark.specs.ownership import build_undo_field, find_owners, read_claims, refresh_spec
 
 if TYPE_CHECKING:
     from seamark.context import Context

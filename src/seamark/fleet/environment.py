@@ -19,6 +19,7 @@ from seamark.connect.model import Connector, ConnectorStatus
 from seamark.connect.plugins import find_type
 from seamark.connect.shared_reads import SharedStatusReads
 from seamark.connectors.consequences import CONNECTOR_SETTING, ConnectorSetting
+from seamark.connectors.labels import LABELS, LabelReader
 from seamark.connectors.steps import LEFTOVERS, PLUGIN_TYPES
 from seamark.copies.cutover.checks import COPIES, COPY_PREVIEW
 from seamark.core.refs import Port
@@ -70,6 +71,7 @@ _METHODS: Mapping[Port[Any], str] = {
     COPIES: "copies",
     REBUILDABLE: "rebuildable",
     REGISTERED: "registered",
+    LABELS: "labels",
     IDENTITY: "read_identity",
 }
 
@@ -104,12 +106,14 @@ class LiveEnvironment:
         open_scan: OpenScan | None = None,
         open_copies: Callable[[], CutoverOperations] | None = None,
         read_registered: Callable[[], Mapping[str, Any]] | None = None,
+        labels: LabelReader | None = None,
         read_identity: Callable[[Collection[str]], Identity] | None = None,
     ) -> None:
         self._read_identity = read_identity
         self._open_scan = open_scan
         self._open_copies = open_copies
         self._read_registered = read_registered
+        self._labels = labels
         self._context = context
         self._clusters = clusters
         self._build_brokers = build_brokers or build_changing_brokers
@@ -213,6 +217,13 @@ class LiveEnvironment:
     def registered(self) -> Mapping[str, Any]:
         """Return the pipelines that are registered in the journal, by name."""
         return self._read_registered() if self._read_registered is not None else {}
+
+    @property
+    def labels(self) -> LabelReader:
+        """Return the reader of the connectors' labels in the journal."""
+        if self._labels is None:
+            raise RefusedError("labels can't be read in this environment")
+        return self._labels
 
     def rebuildable(self, name: str, place: str, store: str, table: str) -> RebuildableTable:
         """Open the table of a pipeline for its rebuild."""

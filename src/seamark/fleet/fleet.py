@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from seamark.changes.outcome import ChangeResult, Progress
     from seamark.changes.plan import Plan, PlannedChange
     from seamark.changes.planner import Planner
+    from seamark.changes.signing import SignedJournal
     from seamark.changes.timing import Pace
     from seamark.connectors.config import DesiredConnector
     from seamark.connectors.loggers import Loggers
@@ -90,7 +91,7 @@ class Fleet:
         self._open_journal = open_journal
         self._open_scan = open_scan
         self._own_actor = actor
-        self._opened: JournalPort | None = None
+        self._opened: SignedJournal | None = None
         self._build_connect = build_connect
         # This fleet with other names of its Connect clusters, as plans from other contexts use them.
         self._views: dict[tuple[tuple[str, str], ...], Fleet] = {}
@@ -128,7 +129,8 @@ class Fleet:
     @permits(Permission.READ)
     def connectors(self) -> Connectors:
         """Return the API for the connectors of every Connect cluster: read them, and plan changes."""
-        return Connectors(self._clusters, plans=lambda: self._plans, lifecycle=lambda: self._lifecycle)
+        plans, lifecycle = lambda: self._plans, lambda: self._lifecycle
+        return Connectors(self._clusters, plans=plans, lifecycle=lifecycle, labels=lambda: self._world.labels)
 
     @cached_property
     @permits(Permission.READ)
@@ -182,13 +184,8 @@ class Fleet:
         """Return the API for topics: read them, and plan changes."""
         from seamark.topics.service import Topics  # noqa: PLC0415
 
-        return Topics(
-            self.context,
-            clusters=self._clusters,
-            kafka=self._world.kafka,
-            clock=self._world.clock,
-            planner=lambda: self._planner,
-        )
+        world, planner = self._world, lambda: self._planner
+        return Topics(self.context, clusters=self._clusters, kafka=world.kafka, clock=world.clock, planner=planner)
 
     @cached_property
     @permits(Permission.READ)
@@ -397,9 +394,10 @@ class Fleet:
         )
 
     @permits(Permission.READ)
-    def status(self) -> FleetStatus:
-        """Return a summary of every Connect cluster."""
-        return read_status(self._clusters, context=self.context.name)
+    def status(self, *, labels: Sequence[str] = ()) -> FleetStatus:
+        """Return a summary of every Connect cluster; with `labels` (`KEY=VALUE`), of its connectors that have them."""
+        pick = self.connectors.build_picker(labels)
+        return read_status(self._clusters, context=self.context.name, pick=pick)
 
     @permits(Permission.READ)
     def overview(self, owner: str) -> ConnectorOverview:
@@ -433,6 +431,7 @@ class Fleet:
 
     @cached_property
     def _world(self) -> LiveEnvironment:
+        from seamark.connectors.labels import LabelReader  # noqa: PLC0415
         from seamark.fleet.environment import LiveEnvironment  # noqa: PLC0415
 
         return LiveEnvironment(
@@ -442,6 +441,7 @@ class Fleet:
             open_scan=self._open_scan,
             open_copies=lambda: self.copies.operations,
             read_registered=self._read_registered,
+            labels=LabelReader(self._find_journal, names=lambda: self._identities),
             read_identity=lambda names: self._identities.read(names),  # noqa: PLW0108 - it needs this world's brokers
         )
 
@@ -467,9 +467,7 @@ class Fleet:
         """
         from seamark.fleet.identity import rename_clusters  # noqa: PLC0415
 
-        if plan.is_empty:
-            return self._changes
-        names = self._identities.match(plan)
+        names = {} if plan.is_empty else self._identities.match(plan)
         if all(name == own for name, own in names.items()):
             return self._changes
         key = tuple(sorted(names.items()))
@@ -590,7 +588,7 @@ class Fleet:
 
         return read_registered(self._find_journal)
 
-    def _find_journal(self) -> JournalPort:
+    def _find_journal(self) -> SignedJournal:
         if self._opened is None:
             from seamark.fleet.kinds import open_signed_journal  # noqa: PLC0415
 

@@ -12,7 +12,14 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from seamark.changes.identity import ConnectIdentity, Identity, build_wrong_connect, build_wrong_kafka
-from seamark.changes.locks import build_scoped_owner, cluster_lock, connector_lock, group_lock, loggers_lock
+from seamark.changes.locks import (
+    build_scoped_owner,
+    cluster_lock,
+    connector_lock,
+    group_lock,
+    labels_lock,
+    loggers_lock,
+)
 from seamark.changes.plan import Plan
 from seamark.changes.step import Step
 from seamark.connect.clusters import Clusters
@@ -305,6 +312,10 @@ class FleetLocks:
     def find_loggers(self, cluster: str) -> str:
         """Return the lock of the log levels of a Connect cluster's workers."""
         return loggers_lock(self._identities.find_scope(cluster))
+
+    def find_labels(self, cluster: str, name: str) -> str:
+        """Return the lock of a connector's labels."""
+        return labels_lock(name, workers=self._identities.find_scope(cluster))
 
     def find_groups(self, groups: Sequence[str]) -> Sequence[frozenset[str]]:
         """Return the locks of consumer groups; a sink's group is one of its Connect cluster."""

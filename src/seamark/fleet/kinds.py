@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import seamark.connectors.actions
+import seamark.connectors.labels
 import seamark.connectors.loggers
 import seamark.connectors.run_state
 import seamark.connectors.steps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,12 +10,12 @@ from seamark.core.readings import Reading
 from seamark.core.refs import OwnerPatterns, build_group_owner
 from seamark.errors import JournalError, SeamarkError
 from seamark.groups.lag import GroupLag, GroupOwners, read_owned_lag
-from seamark.overview.connector import LAST_CHANGES, ConnectorOverview, OverviewReaders, read_overview
+from seamark.overview.connector import LAST_CHANGES, ConnectorOverview, History, OverviewReaders, read_overview
 from seamark.specs.ownership import find_spec
 
 if TYPE_CHECKING:
     from seamark.changes.identity import ConnectIdentity
-    from seamark.changes.journal import Head, JournalPort
+    from seamark.changes.journal import JournalPort
     from seamark.connect.clusters import Clusters
     from seamark.connect.model import Connector
     from seamark.fleet.environment import LiveEnvironment
@@ -34,14 +34,17 @@ def read_fleet_overview(
 ) -> ConnectorOverview:
     """Return a connector with its topics, offsets or lag, spec and last changes."""
 
-    def read_history() -> tuple[Sequence[Head], str]:
+    def read_history() -> History:
         try:
-            changes = journal.list([connector], limit=LAST_CHANGES)
-            return changes, find_spec(connector.owner, open_journal, _OwnCluster(connector, names))
+            return History(
+                journal.list([connector], limit=LAST_CHANGES),
+                find_spec(connector.owner, open_journal, _OwnCluster(connector, names)),
+                world.labels.find(connector.cluster, connector.name).labels,
+            )
         except JournalError:
             if journal.read_setup().missing:
                 # Nothing was changed yet.
-                return (), ""
+                return History()
             raise
 
     def read_lag(owners: GroupOwners) -> Reading[GroupLag]:

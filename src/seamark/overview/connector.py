@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from seamark.changes.journal import Head
@@ -11,7 +11,13 @@ from seamark.changes.journal_views import CHANGE_LISTING
 from seamark.connect.api import ConnectPort
 from seamark.connect.config import find_group
 from seamark.connect.model import Connector
-from seamark.connectors.views import CONNECTOR_LISTING, build_config_lines, build_connector_body, build_state_lines
+from seamark.connectors.views import (
+    CONNECTOR_LISTING,
+    build_config_lines,
+    build_connector_body,
+    build_state_lines,
+    render_labels,
+)
 from seamark.context.context import ConnectSettings
 from seamark.core.offsets import Offset
 from seamark.core.readings import Reading, fan_out
@@ -62,6 +68,15 @@ class ConnectorOverview:
 
 
 @dataclass(frozen=True, slots=True)
+class History:
+    """What the journal has of a connector: its newest changes, the spec that owns it, or "", and its labels."""
+
+    changes: Sequence[Head] = ()
+    spec: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class OverviewReaders:
     """What reads the parts of an overview. Each may fail without the others.
 
@@ -69,13 +84,13 @@ class OverviewReaders:
         client: The Connect cluster.
         settings: Its settings in the context.
         read_lag: Returns the lag of groups with these owners, and of no other groups.
-        read_history: Returns the newest changes of the connector, and the spec that owns it, or "".
+        read_history: Returns what the journal has.
     """
 
     client: ConnectPort
     settings: ConnectSettings
     read_lag: Callable[[GroupOwners], Reading[GroupLag]]
-    read_history: Callable[[], tuple[Sequence[Head], str]]
+    read_history: Callable[[], History]
 
 
 def read_overview(connector: Connector, readers: OverviewReaders) -> ConnectorOverview:
@@ -93,9 +108,17 @@ def read_overview(connector: Connector, readers: OverviewReaders) -> ConnectorOv
         calls["offsets"] = lambda: readers.client.read_offsets(connector.name)
     found = fan_out(calls)
     results: dict[str, Any] = {**topics.results, **found.results}
-    changes, spec = results.pop("changes", ((), ""))
-    failures = {**topics.failures, **found.failures}
-    return ConnectorOverview(connector, group=group, spec=spec, changes=tuple(changes), failures=failures, **results)
+    history: History | None = results.pop("changes", None)
+    connector = replace(connector, labels=None if history is None else history.labels)
+    history = history or History()
+    return ConnectorOverview(
+        connector,
+        group=group,
+        spec=history.spec,
+        changes=tuple(history.changes),
+        failures={**topics.failures, **found.failures},
+        **results,
+    )
 
 
 def _find_lag(reading: Reading[GroupLag], group: str) -> GroupLag | None:
@@ -140,6 +163,8 @@ def _build_lines(overview: ConnectorOverview, screen: Screen) -> list[Line]:
     lines = build_state_lines(connector, screen)
     if overview.spec:
         lines.append(line("  spec    ", overview.spec))
+    if connector.labels:
+        lines.append(line("  labels  ", render_labels(connector.labels)))
     if connector.type is ConnectorType.SINK:
         lines += _build_lag_lines(overview)
     elif overview.offsets is not None or "offsets" in overview.failures:

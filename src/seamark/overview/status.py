@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -60,11 +60,16 @@ _FAILED = frozenset({Health.UNHEALTHY, Health.DEGRADED})
 _CALM = frozenset({Health.HEALTHY, Health.PAUSED, Health.STOPPED, Health.RESTARTING})
 
 
-def read_status(clusters: Clusters, *, context: str) -> FleetStatus:
-    """Read a summary of every Connect cluster of the context. One that doesn't respond is in `failures`."""
+def read_status(
+    clusters: Clusters, *, context: str, pick: Callable[[Iterable[Connector]], Sequence[Connector]] = tuple
+) -> FleetStatus:
+    """Read a summary of every Connect cluster of the context. One that doesn't respond is in `failures`.
+
+    `pick` chooses the connectors of a Connect cluster that count; all of them by default.
+    """
     answers = clusters.ask(_read_cluster)
     statuses = tuple(
-        build_cluster_status(name, workers=workers, connectors=tuple(map(clusters.types.clean, connectors)))
+        build_cluster_status(name, workers=workers, connectors=tuple(map(clusters.types.clean, pick(connectors))))
         for name, (workers, connectors) in answers.results.items()
     )
     return FleetStatus(context=context, clusters=statuses, failures=answers.failures)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -200,3 +201,26 @@ def _find_spelling_problem(name: str) -> str:
 def _find_scripts(name: str) -> set[str]:
     words = {unicodedata.name(char, "").partition(" ")[0] for char in name if char.isalpha()}
     return words.intersection(_SCRIPTS)
+
+
+# As in Kubernetes, so that the same keys and values can be used in both: no `=`, `,` or `!`, which selections use, no
+# blank, and nothing that a shell or a terminal interprets.
+LABEL_KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?")
+LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+# The journal has the labels of ten thousand connectors in one change, and a listing shows all labels of a connector.
+MOST_LABELS = 20
+
+
+def find_label_fault(labels: Mapping[str, str]) -> tuple[str, str]:
+    """Return the key of the first invalid label and what is wrong with it; twice "" if all are valid.
+
+    The text doesn't contain a value, which may be a secret that was written to the wrong place.
+    """
+    if len(labels) > MOST_LABELS:
+        return next(iter(labels)), f"more than {MOST_LABELS} labels"
+    for key, value in labels.items():
+        if not LABEL_KEY.fullmatch(key):
+            return key, "invalid key of a label: use 1 to 63 letters, digits, '.', '_', '/' and '-'"
+        if not LABEL_VALUE.fullmatch(value):
+            return key, f"invalid value of label {key}: use up to 63 letters, digits, '.', '_' and '-'"
+    return "", ""

@@ -35,6 +35,10 @@ _MANAGE_STATE_HELP = "Whether an existing connector gets the declared state too.
 MANAGE_STATE = "manage_state"
 _OFFSETS_HELP = "Where a new connector starts: a list of {partition, offset}. No effect on an existing one."
 OFFSETS = "offsets"
+LABELS = "labels"
+_LABELS_HELP = (
+    "Labels for selections and roles, kept in the journal, not in Connect. Also a key of defaults: and bases:."
+)
 OFFSET_KEYS: Mapping[str, str] = {
     "partition": "The source partition, or kafka_topic and kafka_partition of a sink.",
     "offset": "The source offset, or kafka_offset of a sink: the next record to read.",
@@ -55,6 +59,7 @@ CONNECTOR_KEYS: Mapping[str, str] = {
     "state": _STATE_HELP,
     MANAGE_STATE: _MANAGE_STATE_HELP,
     OFFSETS: _OFFSETS_HELP,
+    LABELS: _LABELS_HELP,
 }
 _ROWS_KEYS: Mapping[str, str] = {
     "for": "The rows. Each is a table of values for ${{ each.NAME }}.",
@@ -134,6 +139,7 @@ def _build_unknown(name: str, place: FileLocation, known: Mapping[str, str], *, 
 # A spec file may begin with `# yaml-language-server: $schema=PATH-OR-URL`.
 
 _TEXT = {"type": ["string", "number", "boolean"]}
+_LABELS_SCHEMA = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
 _STATE_SCHEMA = {
     "anyOf": [
         {"enum": [*STATES, *(state.upper() for state in STATES)]},
@@ -167,8 +173,8 @@ def build_schema(plugins: Sequence[PluginDefinition] = ()) -> dict[str, Any]:
                     kind.section: {"type": "object", "additionalProperties": {"$ref": f"#/definitions/{kind.noun}"}}
                     for kind in kinds
                 },
-                "defaults": config,
-                "bases": {"type": "object", "additionalProperties": config},
+                "defaults": _build_shared(config),
+                "bases": {"type": "object", "additionalProperties": _build_shared(config)},
                 "cluster": {"type": "string"},
                 "spec": {"type": "string"},
             },
@@ -225,6 +231,12 @@ def _build_key(key: ConfigKey) -> dict[str, Any]:
     return described if key.default is None or key.is_password else {**described, "default": key.default}
 
 
+def _build_shared(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the schema of config keys that connectors share, which may contain labels."""
+    shared = CONFIG_SCHEMA if "$ref" in config else config
+    return {**shared, "properties": {LABELS: {"description": _LABELS_HELP, **_LABELS_SCHEMA}}}
+
+
 def _build_connectors() -> dict[str, Any]:
     entry = {"$ref": "#/definitions/connector"}
     return {
@@ -251,6 +263,7 @@ def _build_connector(config: Mapping[str, Any]) -> dict[str, Any]:
                 OFFSET_KEYS, {key: {"type": "object"} for key in OFFSET_KEYS}, required=[*OFFSET_KEYS]
             ),
         },
+        LABELS: _LABELS_SCHEMA,
     }
 
 

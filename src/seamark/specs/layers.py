@@ -13,8 +13,9 @@ from seamark.core.files import FileLocation
 from seamark.core.offsets import Offset
 from seamark.core.secrets import is_sensitive, mask_value
 from seamark.errors import SpecError
+from seamark.policy.rules import find_label_fault
 from seamark.specs.document import Document, build_spec_error
-from seamark.specs.keys import FOLDER_KEYS, MANAGE_STATE, STATES, check_keys
+from seamark.specs.keys import FOLDER_KEYS, LABELS, MANAGE_STATE, STATES, check_keys
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -29,6 +30,7 @@ def build_connector(
     state: str,
     manage_state: bool = False,
     offsets: tuple[Offset, ...] = (),
+    labels: Mapping[str, str] | None = None,
 ) -> DesiredConnector:
     """Build the declared connector. `name` is removed from the config, where it must not differ."""
     named = config.pop("name", name)
@@ -40,7 +42,7 @@ def build_connector(
         raise build_spec_error(
             place, f"connector {name} has no connector.class", hint="set connector.class in its config or in defaults"
         )
-    return DesiredConnector(name, config, place, cluster, state, manage_state, offsets)
+    return DesiredConnector(name, config, place, cluster, state, manage_state, offsets, labels or {})
 
 
 def check_name(name: str, place: FileLocation) -> str:
@@ -241,6 +243,23 @@ def is_true(leaf: ConfigLeaf | None, filler: Filler) -> bool:
     return text == "true"
 
 
+def fill_labels(*layers: Layer, filler: Filler, place: FileLocation) -> dict[str, str]:
+    """Return the labels: all layers merged and filled. `place` is that of labels that no file contains.
+
+    Raises:
+        SpecError: a label is invalid.
+    """
+    if not any(layers):
+        return {}
+    labels = fill_layers(*layers, filler=filler)
+    key, fault = find_label_fault(labels)
+    if fault:
+        leaf = next(layer[key] for layer in reversed(layers) if key in layer)
+        at = leaf.document.place(leaf.scalar) if leaf.document.text else place
+        raise build_spec_error(at, fault, hint="labels are as in Kubernetes, such as team: game")
+    return labels
+
+
 _FILE_REFERENCE = "secret://file/"
 
 
@@ -262,21 +281,29 @@ class Shared:
     bases: Mapping[str, Layer] = field(default_factory=dict)
     cluster: ConfigLeaf | None = None
     manage_state: ConfigLeaf | None = None
+    labels: Layer = field(default_factory=dict)
+    base_labels: Mapping[str, Layer] = field(default_factory=dict)
 
     def extend(self, root: MappingNode, document: Document) -> Shared:
         """Return this, overridden by `defaults`, `bases` and `cluster` of a nearer file."""
         defaults, bases, cluster = self.defaults, dict(self.bases), self.cluster
-        manage_state = self.manage_state
+        manage_state, labels, base_labels = self.manage_state, self.labels, dict(self.base_labels)
         if "defaults" in root.entries:
-            own = build_layer(root.entries["defaults"][1], document, what="defaults")
-            # The one default that isn't a config key.
+            own, own_labels = _read_shared(root.entries["defaults"][1], document, what="defaults")
+            # Besides labels, the one default that isn't a config key.
             manage_state = own.pop(MANAGE_STATE, manage_state)
-            defaults = {**defaults, **own}
+            defaults, labels = {**defaults, **own}, {**labels, **own_labels}
         for name, (_, node) in _read_tables(root, document).items():
-            bases[name] = {**bases.get(name, {}), **build_layer(node, document, what=f"bases.{name}")}
+            own, own_labels = _read_shared(node, document, what=f"bases.{name}")
+            bases[name] = {**bases.get(name, {}), **own}
+            base_labels[name] = {**base_labels.get(name, {}), **own_labels}
         if "cluster" in root.entries:
             cluster = ConfigLeaf(require_text(root.entries["cluster"][1], document, what="cluster"), document)
-        return Shared(defaults, bases, cluster, manage_state)
+        return Shared(defaults, bases, cluster, manage_state, labels, base_labels)
+
+    def find_labels(self, base: str) -> Layer:
+        """Return the labels that a connector with this base inherits; "" for none."""
+        return {**self.labels, **self.base_labels.get(base, {})}
 
 
 def read_folder(root: Node | None, document: Document, *, above: Shared) -> tuple[Shared, ScalarNode | None]:
@@ -310,6 +337,15 @@ def build_layer(node: Node, document: Document, *, what: str) -> Layer:
             )
         layer[name] = ConfigLeaf(value, document)
     return layer
+
+
+def _read_shared(node: Node, document: Document, *, what: str) -> tuple[Layer, Layer]:
+    """Read shared config keys and labels. A text `labels` is a config key of a plugin."""
+    labels = node.entries[LABELS][1] if isinstance(node, MappingNode) and LABELS in node.entries else None
+    if not isinstance(node, MappingNode) or not isinstance(labels, MappingNode):
+        return build_layer(node, document, what=what), {}
+    config = node._replace(entries={key: entry for key, entry in node.entries.items() if key != LABELS})
+    return build_layer(config, document, what=what), build_layer(labels, document, what=f"{LABELS} in {what}")
 
 
 def fill_layers(*layers: Layer, filler: Filler) -> dict[str, str]:

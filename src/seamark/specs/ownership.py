@@ -8,6 +8,7 @@ A plan from a spec has the field `spec`:
             and NOUN/NAME of what it had created of other kinds, such as pipeline/NAME
     back    in an undo: the owners of the connectors before the change that is undone
     states  the state of each connector whose state the spec manages, by CLUSTER/NAME
+    labels  true if the journal has labels that the spec declared; without it they aren't read
     clusters  the identity of each Connect cluster in `owned`: other contexts may use the name for another one
 
 The newest change of a spec therefore has nearly all the information. The changes between its base and itself are read,
@@ -18,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from seamark.changes.codec import decode_fields, encode_fields
 from seamark.changes.history import ChangeHistory, _find_owner, find_acts, read_past, read_plan
-from seamark.changes.identity import ConnectIdentity
+from seamark.changes.identity import ClusterNames, ConnectIdentity
 from seamark.changes.journal import Entry, Head, JournalPort
 from seamark.changes.plan import Plan
 from seamark.changes.spec_kind import SpecClaim, is_connector_owner
@@ -35,17 +36,6 @@ from seamark.errors import FormatVersionError, SeamarkError
 _NEWEST_HEADS = 50
 # No spec has this ID.
 _NO_SPEC = " "
-
-
-class ClusterNames(Protocol):
-    """The Connect clusters of a context, and their identities."""
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-
-    def identify(self, name: str) -> ConnectIdentity | None:
-        """Return the identity of a Connect cluster; None if it can't be determined."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +66,7 @@ class SpecOwnership:
     base: str = ""
     own: dict[str, str] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
+    has_labels: bool = False
     _heads: tuple[Head, ...] = ()
     _read: dict[str, _Change] = field(default_factory=dict, repr=False)
     _others: dict[str, SpecClaim] | None = None
@@ -111,8 +102,13 @@ class SpecOwnership:
             self.trouble = error.message
         return images
 
-    def build_field(self, owned: Mapping[str, str], *, states: Mapping[str, str]) -> dict[str, Any]:
-        """Build the field `spec` of a plan that is created now. `states` are the managed states after it."""
+    def build_field(
+        self, owned: Mapping[str, str], *, states: Mapping[str, str], has_labels: bool = False
+    ) -> dict[str, Any]:
+        """Build the field `spec` of a plan that is created now.
+
+        `states` are the managed states after it, and `has_labels` tells whether it leaves labels of the spec.
+        """
         clusters = {parse_owner(owner).cluster for owner in owned if is_connector_owner(owner)} - {""}
         found = {name: self._identify(name) or self._known.get(name) for name in sorted(clusters)}
         return {
@@ -120,6 +116,7 @@ class SpecOwnership:
             "base": self.base,
             "owned": dict(sorted(owned.items())),
             **({"states": dict(sorted(states.items()))} if states else {}),
+            **({"labels": True} if has_labels else {}),
             "clusters": {name: encode_fields(one) for name, one in found.items() if one is not None},
         }
 
@@ -171,6 +168,7 @@ class SpecOwnership:
         self.own = self._fold(mine)
         self.base = mine[0].change if mine else ""
         self.states = self._read_states(self.base)
+        self.has_labels = bool(self.base) and has_labels(self._read_change(self.base).past.plan)
         return True
 
     def _read_states(self, change: str) -> dict[str, str]:
@@ -245,6 +243,11 @@ def find_spec(owner: str, journal: Callable[[], JournalPort], names: ClusterName
     return found.spec if found else ""
 
 
+def has_labels(plan: Plan) -> bool:
+    """Return whether the journal had labels of the plan's spec after the plan."""
+    return plan.spec.get("labels") is True
+
+
 def read_owned(plan: Plan) -> dict[str, str]:
     """Return what the plan's spec owned when the plan was created."""
     owned = plan.spec.get("owned", {})
@@ -274,8 +277,10 @@ def build_undo_field(entries: Sequence[Entry], claims: SpecOwnership, owners: It
     # What the change did to these connectors is undone, so their state is no longer the one that the spec gave them.
     undone = {parse_subject(step.subject).owner for step in plan.steps}
     states = {owner: state for owner, state in claims.states.items() if owner not in undone}
+    # An undo may restore labels.
+    labels = claims.has_labels or has_labels(plan) or any(STEPS[step.kind].aspect == "labels" for step in plan.steps)
     return {
-        **claims.build_field(claims.own, states=states),
+        **claims.build_field(claims.own, states=states, has_labels=labels),
         "back": {owner: before.get(owner) for owner in sorted(owners)},
     }
 
@@ -287,9 +292,8 @@ def refresh_spec(plan: Plan, journal: Callable[[], JournalPort], names: ClusterN
     claims = read_claims(str(plan.spec.get("id", "")), journal, names)
     if not plan.undoes:
         states = plan.spec.get("states", {})
-        return replace(
-            plan, spec=claims.build_field(claims.own, states=states if isinstance(states, Mapping) else claims.states)
-        )
+        managed = states if isinstance(states, Mapping) else claims.states
+        return replace(plan, spec=claims.build_field(claims.own, states=managed, has_labels=has_labels(plan)))
     return replace(plan, spec=build_undo_field(journal().read(plan.undoes), claims, find_owners(plan)))
 
 

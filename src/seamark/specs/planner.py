@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from seamark.changes.environment import Clock
+from seamark.changes.identity import ClusterNames
 from seamark.changes.journal import JournalPort
 from seamark.changes.plan import PlannedChange
 from seamark.changes.planner import Planner
@@ -19,7 +20,7 @@ from seamark.report.words import render_names
 from seamark.specs.keys import list_kinds
 from seamark.specs.load import SpecSource, build_title, read_spec
 from seamark.specs.model import Spec
-from seamark.specs.ownership import ClusterNames, SpecOwnership, read_claims
+from seamark.specs.ownership import SpecOwnership, read_claims
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -125,6 +126,7 @@ class SpecPlans:
             spec=claims.build_field(
                 {owner: change for owner, change in claims.own.items() if owner not in gone},
                 states={owner: state for part in ordered for owner, state in part.states.items()},
+                has_labels=any(part.has_labels for part in ordered),
             ),
             reads=reads,
             known=dict(enumerate(seen for part in ordered for seen in part.seen)),

@@ -22,7 +22,7 @@ from seamark.context.yaml import ScalarNode
 from seamark.core.files import FileLocation
 from seamark.errors import SpecError
 from seamark.specs.document import Document, build_spec_error
-from seamark.specs.keys import check_names, list_sections
+from seamark.specs.keys import LABELS, check_names, list_sections
 from seamark.specs.layers import (
     ConfigLeaf,
     Filler,
@@ -32,6 +32,7 @@ from seamark.specs.layers import (
     check_name,
     check_state,
     escape_marks,
+    fill_labels,
     fill_layers,
     is_true,
 )
@@ -60,13 +61,15 @@ def connector(
     base: str | None = None,
     cluster: str | None = None,
     state: str | None = None,
+    labels: Mapping[str, Any] | None = None,
 ) -> Resource:
-    """Declare a connector. None as a value removes a key that the base or the defaults have."""
+    """Declare a connector. None as a value removes a key or a label that the base or the defaults have."""
     fields = {
         "config": _build_config(config, what=f"connector {name}"),
         "base": _check_text(base, "base"),
         "cluster": _check_text(cluster, "cluster"),
         "state": _check_text(state, "state"),
+        "labels": _build_config(labels or {}, what=f"connector {name}"),
     }
     return Resource("connector", _check_name(name), fields, _find_line())
 
@@ -334,10 +337,7 @@ def _build(
     given: dict[str, Any], place: FileLocation, document: Document, *, shared: Shared, filler: Filler
 ) -> Definition:
     # A program fills in its values itself: Connect gets its result unchanged.
-    own: Layer = {
-        key: ConfigLeaf(ScalarNode(escape_marks(value or ""), 0, 0, is_null=value is None), document)
-        for key, value in given["config"].items()
-    }
+    own, labels = (_build_layer(given[key], document) for key in ("config", LABELS))
     base, cluster = given["base"], given["cluster"]
     if base is not None and base not in shared.bases:
         known = ", ".join(shared.bases) or "none"
@@ -352,8 +352,16 @@ def _build(
         cluster=cluster,
         state=check_state(given["state"] or "", place),
         manage_state=is_true(shared.manage_state, filler),
+        labels=fill_labels(shared.find_labels(base or ""), labels, filler=filler, place=place),
     )
     return Definition(connector, Maker.PY, document)
+
+
+def _build_layer(values: Mapping[str, str | None], document: Document) -> Layer:
+    return {
+        key: ConfigLeaf(ScalarNode(escape_marks(value or ""), 0, 0, is_null=value is None), document)
+        for key, value in values.items()
+    }
 
 
 def _check(given: Any, path: Path) -> FileLocation:
@@ -370,11 +378,11 @@ def _check(given: Any, path: Path) -> FileLocation:
 
 
 def _check_connector(given: Mapping[str, Any], path: Path) -> None:
-    config = given.get("config")
+    tables = [given.get(key) for key in ("config", LABELS)]
     good = (
         given["kind"] == "connector"
-        and isinstance(config, dict)
-        and all(value is None or isinstance(value, str) for value in config.values())
+        and all(isinstance(table, dict) for table in tables)
+        and all(value is None or isinstance(value, str) for table in tables for value in (table or {}).values())
         and all(isinstance(given.get(key, 0), str | None) for key in ("base", "cluster", "state"))
     )
     if not good:

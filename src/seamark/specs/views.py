@@ -32,6 +32,7 @@ DESIRED_LISTING: Listing[DesiredConnector] = Listing(
         ),
         Column("place", "DEFINED IN", lambda connector: str(connector.place)),
         Column("config", "", lambda connector: mask_config(connector.config, unread=False)),
+        Column("labels", "", lambda connector: dict(connector.labels)),
     ),
 )
 

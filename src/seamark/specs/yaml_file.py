@@ -16,6 +16,7 @@ from seamark.specs.document import Document
 from seamark.specs.keys import (
     CONNECTOR_KEYS,
     EACH_KEYS,
+    LABELS,
     MANAGE_STATE,
     OFFSET_KEYS,
     OFFSETS,
@@ -35,6 +36,7 @@ from seamark.specs.layers import (
     build_layer,
     check_name,
     check_state,
+    fill_labels,
     fill_layers,
     is_true,
     require_table,
@@ -265,8 +267,16 @@ class _Reader:
             state=check_state(state_text, document.place(state[1] if state else at)),
             manage_state=is_true(self._find_manage_state(entry), filler),
             offsets=tuple(self._read_offsets(entry, filler)),
+            labels=self._read_labels(entry, filler, document.place(at)),
         )
         return Definition(connector, maker, document, entry, own, inherited)
+
+    def _read_labels(self, entry: MappingNode, filler: Filler, place: FileLocation) -> dict[str, str]:
+        base = entry.entries["base"][1] if "base" in entry.entries else None
+        inherited = self.shared.find_labels(filler.fill(base, self.document) if isinstance(base, ScalarNode) else "")
+        node = entry.entries.get(LABELS)
+        own = build_layer(node[1], self.document, what=LABELS) if node else {}
+        return fill_labels(inherited, own, filler=filler, place=place)
 
     def _read_offsets(self, entry: MappingNode, filler: Filler) -> Iterator[Offset]:
         """Yield the offsets at which a new connector starts."""

@@ -84,6 +84,7 @@ RECORDED = {
     "find-failing-record": ("offsets-skip-searched",),
     "grow-topic": ("topics-grow",),
     "import-offsets": ("import-topic-absent",),
+    "label-connector": ("apply-labels",),
     "move-group": ("groups-move",),
     "purge-offsets": ("offsets-purge",),
     "register-pipeline": ("apply-pipeline", "destroy-pipeline"),

@@ -10,6 +10,7 @@ from seamark.changes.outcome import SilentProgress
 from seamark.changes.preconditions import OutcomeResolver
 from seamark.changes.step import CanNotUndo, Intent, Observed, Outcome, StepData, build_step
 from seamark.changes.without_journal import FileSpool
+from seamark.connectors.labels import LabelConnector
 from seamark.connectors.loggers import SetLogger
 from seamark.connectors.run_state import AwaitRunning, RestartFailed, RestartTasks, SetRunState
 from seamark.connectors.steps import CreateConnector, DeleteConnector, PutConfig
@@ -90,6 +91,7 @@ EXAMPLES = (
     SetRunState(CLUSTER, "orders", "STOPPED"),
     RestartFailed(CLUSTER, "orders"),
     RestartTasks(CLUSTER, "orders", only_failed=False, task=3),
+    LabelConnector(CLUSTER, "orders", {"team": "game"}, "logs"),
     SetLogger(CLUSTER, "org.apache", {"http://w1:8083": {"org.apache": "DEBUG"}}, worker="http://w1:8083"),
     CreateTopic("orders", partitions=3, replication_factor=2, configs={"cleanup.policy": "compact"}),
     DeleteNewTopic("orders", partitions=3, configs={"cleanup.policy": "compact"}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, Self
@@ -94,7 +94,11 @@ class StubFleet:
 
     @property
     def connectors(self) -> Any:
-        return SimpleNamespace(list=self._all_connectors, get=self._one_connector)
+        return SimpleNamespace(
+            list=self._all_connectors,
+            get=self._one_connector,
+            read_labels=lambda found: tuple(replace(one, labels={}) for one in found),
+        )
 
     @property
     def workers(self) -> Any:
@@ -118,7 +122,8 @@ class StubFleet:
         self._read()
         return tuple(self.findings)
 
-    def status(self) -> FleetStatus:
+    def status(self, *, labels: Sequence[str] = ()) -> FleetStatus:
+        assert not labels
         self._read()
         by_cluster = {name: [c for c in self.connectors_found if c.cluster == name] for name in self.clusters}
         return FleetStatus(

@@ -14,7 +14,9 @@ from seamark.changes.locks import (
     conflicts,
     connector_lock,
     file_lock,
+    find_wide_labels_lock,
     group_lock,
+    labels_lock,
     loggers_lock,
 )
 from seamark.changes.plan import read_plan_file
@@ -248,6 +250,10 @@ def test_without_brokers_workers_identify_the_cluster(tmp_path):
         (group_lock("a", workers="w"), cluster_lock("w@")),
         (file_lock("/b", host="a"), file_lock("b", host="a/")),
         (loggers_lock("w"), cluster_lock("w2")),
+        (labels_lock("a", workers="w"), labels_lock("b", workers="w")),
+        (labels_lock("b", workers="a/b"), labels_lock("b/b", workers="a")),
+        (labels_lock("a", workers="w"), connector_lock("a", workers="w")),
+        (labels_lock("a", workers="w"), cluster_lock("w")),
     ],
 )
 def test_no_name_can_share_or_leave_the_lock_of_another(one, other):
@@ -263,6 +269,18 @@ def test_cluster_lock_covers_every_name(name):
         assert conflicts(inner, cluster_lock(workers))
         assert not conflicts(inner, cluster_lock("other"))
     assert conflicts(group_lock(name, workers=workers), group_lock(name))
+
+
+@pytest.mark.parametrize("name", ["orders", "orders@eu", "a/b", "a%40b", "a.b", "ordér"])
+def test_the_lock_of_all_labels_covers_every_name(name):
+    workers = f"connect-{name}"
+    one = labels_lock(name, workers=workers)
+    wide = find_wide_labels_lock(one)
+    assert conflicts(one, wide)
+    assert conflicts(wide, one)
+    assert conflicts(wide, wide)
+    assert not conflicts(wide, find_wide_labels_lock(labels_lock(name, workers="other")))
+    assert not conflicts(wide, labels_lock(name, workers=f"{workers}2"))
 
 
 # --- what a spec owns

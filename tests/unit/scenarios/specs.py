@@ -110,6 +110,39 @@ def apply_drift(env):
 
 
 @scenario()
+def apply_labels(env):
+    """Label connectors, change a label without a restart, select by labels, and undo it."""
+    config = "\n".join(f"      {key}: {value!r}" for key, value in SOURCE_CONFIG.items())
+
+    def write(tier):
+        entries = [
+            f"  - name: {name}\n    labels: {labels}\n    config:\n{config}\n"
+            for name, labels in (("a", f"{{team: game, tier: {tier}}}"), ("b", "{team: shop}"))
+        ]
+        env.write("config/a.yaml", f"connectors:\n{''.join(entries)}")
+
+    # The images of labels contain the spec's ID, which would be the folder otherwise.
+    env.write("config/_defaults.yaml", "spec: fleet\n")
+    env.game.add("b", SOURCE_CONFIG)
+    write("gold")
+    # One by one: the steps of several connectors have no fixed order.
+    plan_and_apply(env, "a", undo=False)
+    env.execute(["apply", "-f", "config", "b", "--yes"])
+    env.run("connectors", "list", "-l", "team=game", "-o", "wide")
+    write("silver")
+    plan_and_apply(env)
+    env.run("connectors", "pause", "-l", "team=shop", "--yes")
+    env.run("connectors", "pause", "-l", "team=nobody", "--yes")
+    env.run("status", "-l", "team=shop")
+    env.run("journal", "list", "-l", "team=shop", "--limit", "1")
+    env.run("offsets", "list", "b", "-l", "team=shop")
+    env.run("offsets", "export", "a", "-l", "team=shop")
+    env.run("offsets", "restore", "--all", "-l", "team=shop", "--at", "2026-11-14T12:00:00Z", "--dry-run")
+    env.run("lag", "-l", "team=shop")
+    env.run("connectors", "list", "-l", "team=a b")
+
+
+@scenario()
 def apply_state(env):
     """Resume a connector that was paused by hand, as its file says."""
     config = "\n".join(f"      {key}: {value!r}" for key, value in SOURCE_CONFIG.items())

@@ -23,7 +23,9 @@ def plan(folder: Path, context: str) -> tuple[str, dict[str, dict[str, str]]]:
     assert ended.code == 0, ended.err
     actions = json.loads((folder / "plan.json").read_text())["actions"]
     assert all(action["cluster"] == "game" for action in actions)
-    return ended.out.splitlines()[-1], {action["name"]: action["config"] for action in actions}
+    labels = [action["labels"] for action in actions if action["action"] == "label-connector"]
+    assert labels.count({"realm": "kr-1"}) == 40
+    return ended.out.splitlines()[-1], {action["name"]: action["config"] for action in actions if "config" in action}
 
 
 @pytest.fixture(scope="module")
