@@ -17,29 +17,57 @@ from seamark.changes.plan import Plan, PlannedChange
 from seamark.changes.preconditions import aspect_of, build_precondition, build_sealed, is_expected
 from seamark.changes.step import STEPS, Intent, Precondition, Step
 from seamark.changes.timing import plan_patiently
-from seamark.core.refs import Port, Ref, parse_subject
+from seamark.core.refs import CONNECTOR, Port, Ref, parse_subject
 from seamark.core.secrets import PLUGIN_KEYS
-from seamark.errors import RefusedError
-from seamark.policy.permissions import Access, Right, find_confirmation
+from seamark.errors import RefusedError, SeamarkError
+from seamark.policy.permissions import Access, Labels, Right, find_confirmation
 
 if TYPE_CHECKING:
     from seamark.context import Context, PaceSettings
 
 
-def check_plan(plan: Plan, access: Access, context: Context) -> None:
+ReadLabels = Callable[[Sequence[Ref]], Sequence[Mapping[str, str]]]
+"""Reads the labels of connectors. Connect clusters have the names that the plan uses."""
+
+
+def check_plan(plan: Plan, access: Access, context: Context, *, read_labels: ReadLabels | None = None) -> None:
     """Refuse a plan with an action that no role allows.
+
+    A role with labels must match the present labels of a connector and, if the plan changes them, the new ones; and the
+    new ones must not allow more than the present ones do. Labels that can't be read match no such role.
 
     Raises:
         PermissionDeniedError: an action isn't allowed on one of its resources, or the context is read-only.
     """
+    found, trouble = _read_present_labels(plan, access, read_labels)
     denied: dict[str, None] = {}
     end = 0
     for action, count in zip(plan.actions, plan.step_counts, strict=True):
         steps, end = plan.steps[end : end + count], end + count
-        targets = {_find_target(step.subject, context) for step in steps if STEPS[step.kind].acts}
-        denied |= dict.fromkeys(access.find_denied(action.find_permissions(), sorted(targets, key=str)))
+        new = action.find_new_labels()
+        labels: dict[Ref | None, tuple[Labels, ...]] = {}
+        for subject in {step.subject for step in steps if STEPS[step.kind].acts}:
+            target, present = _find_target(subject, context), found.get(subject)
+            labels[target] = (present,) if new is None else (present, new)
+            if gained := access.find_gained(target, present, new) if new is not None else ():
+                denied[f"change-config on {target}: the new labels would also allow {', '.join(gained)}"] = None
+        denied |= dict.fromkeys(access.find_denied(action.find_permissions(), sorted(labels, key=str), labels))
     if denied:
-        raise build_denied(plan.title, tuple(denied))
+        raise build_denied(plan.title, (*denied, *([f"labels can't be read: {trouble}"] if trouble else [])))
+
+
+def _read_present_labels(
+    plan: Plan, access: Access, read_labels: ReadLabels | None
+) -> tuple[Mapping[str, Mapping[str, str]], str]:
+    """Return the labels of the plan's connectors by subject, and why they can't be read; nothing if no role has any."""
+    subjects = sorted({step.subject for step in plan.steps if parse_subject(step.subject).kind == CONNECTOR})
+    if not access.needs_labels or not subjects or read_labels is None:
+        return {}, ""
+    try:
+        labels = read_labels([parse_subject(subject) for subject in subjects])
+    except SeamarkError as error:
+        return {}, error.message
+    return dict(zip(subjects, labels, strict=True)), ""
 
 
 def find_plan_confirmation(plan: Plan, context: Context) -> str:

@@ -101,6 +101,7 @@ def build_place(path: Path, *, cwd: Path, home: Path | None = None) -> str:
 KeyPath = tuple[str, ...]
 POLICY = "policy"
 ROLES = "roles"
+LABELS = "labels"
 VALUES = "values"
 COMMANDS = "commands"
 MAX_BYTES = 10 << 20
@@ -259,7 +260,10 @@ class _FileReader:
             self._sections[below] = self._at(name)
             for key, value in self._entries(role, below):
                 check_key(key.text, ROLE_KEYS, path=_dotted(below), where=self._at(key).exact)
-                self._take((*below, key.text), value, is_list=True)
+                if key.text == LABELS:
+                    self._take_labels((*below, key.text), value)
+                else:
+                    self._take((*below, key.text), value, is_list=True)
 
     def _read_pace(self, path: KeyPath, node: Node) -> None:
         for key, value in self._entries(node, path):
@@ -290,6 +294,17 @@ class _FileReader:
         # An empty list of a policy or a role allows nothing, which differs from an absent key.
         if texts or (is_list and path[-1] != "urls" and isinstance(node, SequenceNode)):
             self._values[path] = Leaf(tuple(texts), self._at(node), self._path.parent)
+
+    def _take_labels(self, path: KeyPath, node: Node) -> None:
+        """Store the labels of a role as KEY=VALUE. Without any, the role would be limited to nothing, or not at all."""
+        if not isinstance(node, MappingNode) or not node.entries:
+            raise self._error(node, f"{'.'.join(path)} must have labels below it, as in team: game")
+        texts = []
+        for key, value in node.entries.values():
+            if not isinstance(value, ScalarNode) or value.is_null:
+                raise self._error(value, f"{'.'.join(path)}.{key.text} must be a single text")
+            texts.append(f"{key.text}={value.text}")
+        self._values[path] = Leaf(tuple(texts), self._at(node), self._path.parent)
 
     def _at(self, node: Node) -> Origin:
         place = self._document.place(node)

@@ -131,7 +131,7 @@ def _read(key: str, value: Value) -> tuple[str, ...] | bool:
 # They come whole from the most trusted file that declares any, so a repository can't add a role of its own.
 
 Role = Mapping[str, tuple[str, ...]]
-"""The lists of one role by their key: principals, allow, clusters, connectors."""
+"""The lists of one role by their key: principals, allow, clusters, connectors, and labels as KEY=VALUE."""
 
 
 @dataclass(frozen=True, slots=True)

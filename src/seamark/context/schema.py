@@ -30,7 +30,7 @@ ROOT_KEYS = ("current", "contexts", "commands")
 FLAG_KEYS = MappingProxyType(
     {"protected": SettingKind.BOOL, "read_only": SettingKind.BOOL, "insecure": SettingKind.BOOL}
 )
-ROLE_KEYS = ("principals", "allow", "clusters", "connectors")
+ROLE_KEYS = ("principals", "allow", "clusters", "connectors", "labels")
 JOURNAL_KEYS = MappingProxyType(
     {
         "journal": SettingKind.TEXT,

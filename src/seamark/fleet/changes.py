@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from seamark.changes.without_journal import FileSpool
 from seamark.connect.clusters import Clusters
 from seamark.connectors.config import check_configs
 from seamark.connectors.policy import check_config_writes, check_new_names
+from seamark.core.refs import Ref
 from seamark.errors import PermissionDeniedError, RefusedError, SeamarkError
 from seamark.fleet.environment import LiveEnvironment
 from seamark.fleet.identity import check_coverage
@@ -199,11 +200,14 @@ class Changes:
     def _check_allowed(self, plan: Plan, confirm: str) -> None:
         """Raise for what the roles don't allow, and for what isn't confirmed in a protected context."""
         try:
-            check_plan(plan, self._access, self._context)
+            check_plan(plan, self._access, self._context, read_labels=self._read_labels)
         except PermissionDeniedError as error:
             self._record_refusal(plan, error)
             raise
         check_confirmed(plan, self._context, confirm)
+
+    def _read_labels(self, connectors: Sequence[Ref]) -> Sequence[Mapping[str, str]]:
+        return [found.labels for found in self._world.labels.read_all(connectors)]
 
     def _record_refusal(self, plan: Plan, error: PermissionDeniedError) -> None:
         """Record a denied change, if the journal can be written."""
@@ -244,7 +248,7 @@ class Changes:
             PermissionDeniedError: No role allows the plan's actions, or the context is read-only.
             SeamarkError: The journal can't be written.
         """
-        check_plan(planned.plan, self._access, self._context)
+        check_plan(planned.plan, self._access, self._context, read_labels=self._read_labels)
         check_key(self._journal(), self._world.keys)
         return self._registrations.register(planned.plan)
 

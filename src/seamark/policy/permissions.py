@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 
 from seamark.core.refs import CONNECTOR, Ref, parse_subject
 from seamark.errors import InvalidSettingError
+from seamark.policy.rules import find_label_fault
 
 ANONYMOUS = "User:ANONYMOUS"
 """The principal of a connection without a user, as Kafka names it."""
@@ -32,27 +33,38 @@ class Permission(StrEnum):
     ADMINISTER = "administer"
 
 
+Labels = Mapping[str, str] | None
+"""The labels of a connector, or None if they aren't known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What some principals may do. `clusters` are Connect clusters and `connectors` their connectors, as globs."""
+    """What some principals may do. `clusters` are Connect clusters and `connectors` their connectors, as globs.
+
+    With `labels`, each a key and its value, the role covers only connectors that have all of them.
+    """
 
     name: str
     principals: tuple[str, ...]
     allow: frozenset[Permission]
     clusters: tuple[str, ...] = _ALL
     connectors: tuple[str, ...] = _ALL
+    labels: tuple[tuple[str, str], ...] = ()
 
-    def allows(self, permission: Permission, principal: str, target: Ref | None) -> bool:
-        """Return whether a principal may do this to a resource; without a `target`, to any.
+    def allows(self, permission: Permission, principal: str, target: Ref | None, labels: Labels = None) -> bool:
+        """Return whether a principal may do this to a resource with these labels; without a `target`, to any.
 
-        Topics, groups and pipelines belong to no Connect cluster: only a role for all connectors covers them.
+        Topics, groups and pipelines belong to no Connect cluster: only a role for all connectors covers them. A role
+        with labels doesn't cover a connector whose labels are unknown (None), nor what isn't about connectors.
         """
         if principal not in self.principals or permission not in self.allow:
             return False
         if target is None:
-            return True
+            return permission is Permission.READ or not self.labels
         if target.kind != CONNECTOR:
-            return "*" in self.clusters and "*" in self.connectors
+            return "*" in self.clusters and "*" in self.connectors and not self.labels
+        if self.labels and (labels is None or any(labels.get(key) != value for key, value in self.labels)):
+            return False
         return _matches(target.cluster, self.clusters) and _matches(target.name, self.connectors)
 
 
@@ -64,19 +76,51 @@ class Access:
     roles: tuple[Role, ...] = ()
     read_only: bool = False
 
-    def find_denied(self, permissions: Iterable[Permission], targets: Collection[Ref | None]) -> tuple[str, ...]:
-        """Return what is not allowed, in a few words each; nothing where all of it is."""
+    @property
+    def needs_labels(self) -> bool:
+        """Return whether a role of the principal depends on labels."""
+        return any(role.labels and self.principal in role.principals for role in self.roles)
+
+    def find_denied(
+        self,
+        permissions: Iterable[Permission],
+        targets: Collection[Ref | None],
+        labels: Mapping[Ref | None, Sequence[Labels]] | None = None,
+    ) -> tuple[str, ...]:
+        """Return what is not allowed, in a few words each; nothing where all of it is.
+
+        `labels` are those of the targets: the present ones and, if they change, the new ones. All must be allowed.
+        """
         denied = []
         for permission in sorted(set(permissions)):
             if self.read_only and permission is not Permission.READ:
                 denied.append(f"{permission}: the context is read-only")
                 continue
-            denied += [
-                f"{permission}{f' on {target}' if target else ''}: no role of {self.principal}"
-                for target in (targets if self.roles else ())
-                if not any(role.allows(permission, self.principal, target) for role in self.roles)
-            ]
+            for target in targets if self.roles else ():
+                for found in (labels or {}).get(target, (None,)):
+                    if not self._allows(permission, target, found):
+                        what = f" on {target}{self._describe_labels(found)}" if target else ""
+                        denied.append(f"{permission}{what}: no role of {self.principal}")
+                        break
         return tuple(denied)
+
+    def find_gained(self, target: Ref, present: Labels, new: Labels) -> tuple[Permission, ...]:
+        """Return what the principal may do to a connector with new labels, but not with the present ones."""
+        return tuple(
+            permission
+            for permission in (Permission if self.roles else ())
+            if self._allows(permission, target, new) and not self._allows(permission, target, present)
+        )
+
+    def _allows(self, permission: Permission, target: Ref | None, labels: Labels) -> bool:
+        return any(role.allows(permission, self.principal, target, labels) for role in self.roles)
+
+    def _describe_labels(self, labels: Labels) -> str:
+        if not self.needs_labels:
+            return ""
+        if labels is None:
+            return ", whose labels are unknown"
+        return f" with labels {', '.join(f'{key}={labels[key]}' for key in sorted(labels))}" if labels else ""
 
 
 def find_confirmation(subjects: Iterable[str], context: str) -> str:
@@ -107,12 +151,20 @@ def build_role(name: str, texts: Mapping[str, Sequence[str]]) -> Role:
             hint=f"add {missing[0]} to roles.{name}",
             context={"setting": f"roles.{name}.{missing[0]}"},
         )
+    labels = tuple((key, value) for key, _, value in (text.partition("=") for text in texts.get("labels", ())))
+    if fault := find_label_fault(dict(labels))[1]:
+        raise InvalidSettingError(
+            f"role {name}: {fault}",
+            hint="write the labels as spec files have them",
+            context={"setting": f"roles.{name}.labels"},
+        )
     return Role(
         name,
         tuple(texts["principals"]),
         frozenset(Permission(one) for one in texts["allow"]),
         tuple(texts.get("clusters") or _ALL),
         tuple(texts.get("connectors") or _ALL),
+        labels,
     )
 
 

@@ -249,6 +249,21 @@ def test_roles_come_whole_from_the_most_trusted_place(workplace) -> None:
     assert dict(workplace.open().roles) == {}
 
 
+def test_labels_of_a_role_are_a_table(workplace) -> None:
+    role = "principals: ['User:ana'], allow: read, labels: {team: game, tier: 1, empty: ''}"
+    workplace.write(f"contexts: {{dev: {{kafka: {{bootstrap.servers: 'b:1'}}, roles: {{a: {{{role}}}}}}}}}")
+    assert workplace.open().roles["a"]["labels"] == ("team=game", "tier=1", "empty=")
+    assert workplace.values()["roles.a.labels"] == "team=game, tier=1, empty="
+
+
+@pytest.mark.parametrize("labels", ["{}", "", "null", "[team=game]", "team=game", "{team: [a]}", "{team: null}"])
+def test_a_role_whose_labels_limit_nothing_is_fatal(workplace, labels: str) -> None:
+    role = f"principals: ['User:ana'], allow: read, labels: {labels}"
+    workplace.write(f"contexts: {{dev: {{kafka: {{bootstrap.servers: 'b:1'}}, roles: {{a: {{{role}}}}}}}}}")
+    with pytest.raises(ConfigurationError):
+        workplace.open()
+
+
 @pytest.mark.parametrize("text", ["roles: {a: {permit: [x]}}", "roles: [a]", "roles: {a: b}", "read_only: yes"])
 def test_a_misspelt_role_is_fatal(workplace, text: str) -> None:
     workplace.write_user(f"contexts: {{dev: {{kafka: {{bootstrap.servers: 'b:1'}}, {text}}}}}")
