@@ -2,8 +2,8 @@
 
 `list` prints each hit with its place, `count` the number of hits by package and kind. `check` compares the number of
 hits of each package with `baseline` and fails on any difference; `record` writes `baseline`, which may only fall.
-`vale` runs Vale over the documentation and prints its findings as warnings. Exit codes: 0 as expected, 1 otherwise,
-2 Vale isn't installed, 64 wrong use.
+`vale` runs Vale over the documentation and fails on any finding. Exit codes: 0 as expected, 1 otherwise, 2 Vale isn't
+installed, 64 wrong use.
 """
 
 from __future__ import annotations

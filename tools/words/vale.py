@@ -14,7 +14,7 @@ from tools.words.hits import ExemptWord, Hit, WordList, find_hits, is_exempt
 from tools.words.texts import TextKind, parse_page
 
 NOT_CHECKED_EXIT = 2
-PAGES = ("docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+PAGES = ("docs", "examples", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 _CANARY = "The connector is mended by itself, and nobody reports that it is no source.\n"
 # 5 s for 80 pages on two busy cores.
 _TIMEOUT_SECONDS = 120
@@ -80,11 +80,11 @@ def run_vale(program: str, paths: Sequence[str], *, root: Path, text: str | None
 
 
 def check_pages(root: Path, words: WordList, exceptions: Sequence[ExemptWord]) -> int:
-    """Print the findings in the documentation as warnings; return the exit code.
+    """Print the findings in the documentation; return the exit code.
 
     Returns:
-        0 if Vale ran, whatever it found; 1 if it failed or doesn't find the words of a known text; 2 if it isn't
-        installed.
+        0 if Vale found nothing; 1 if it found a word, failed, or doesn't find the words of a known text; 2 if it
+        isn't installed.
     """
     program = shutil.which("vale")
     if program is None:
@@ -102,6 +102,6 @@ def check_pages(root: Path, words: WordList, exceptions: Sequence[ExemptWord]) -
         return 1
     shown = drop_exempt(findings, exceptions, words=words)
     for one in shown:
-        print(f"{one.path}:{one.line}:{one.column}: warning: {one.message}")
-    print(f"checked by Vale: {len(shown)} warnings, {len(findings) - len(shown)} exceptions")
-    return 0
+        print(f"{one.path}:{one.line}:{one.column}: error: {one.message}")
+    print(f"checked by Vale: {len(shown)} errors, {len(findings) - len(shown)} exceptions")
+    return 1 if shown else 0

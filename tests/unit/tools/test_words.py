@@ -146,15 +146,21 @@ def alert(found, line=3):
 CANARY = ["mended", "by itself", "nobody", "is no source"]
 
 
-def test_findings_of_vale_are_warnings_without_the_exceptions(vale, capsys):
+def test_findings_of_vale_are_errors_without_the_exceptions(vale, capsys):
     vale(CANARY, {"docs/x.md": [alert("Nobody", 7), alert("anew")], "docs/y.md": [alert("nobody")]})
     exceptions = [ExemptWord("docs/y.md", "nobody", "r"), ExemptWord("docs/x.md", "mend", "r")]
-    assert check_pages(REPOSITORY, WORDS, exceptions) == 0
+    assert check_pages(REPOSITORY, WORDS, exceptions) == 1
     assert capsys.readouterr().out == (
-        "docs/x.md:3:5: warning: Write 'x' instead of 'anew'.\n"
-        "docs/x.md:7:5: warning: Write 'x' instead of 'Nobody'.\n"
-        "checked by Vale: 2 warnings, 1 exceptions\n"
+        "docs/x.md:3:5: error: Write 'x' instead of 'anew'.\n"
+        "docs/x.md:7:5: error: Write 'x' instead of 'Nobody'.\n"
+        "checked by Vale: 2 errors, 1 exceptions\n"
     )
+
+
+def test_pages_with_exceptions_only_pass(vale, capsys):
+    vale(CANARY, {"docs/y.md": [alert("nobody")]})
+    assert check_pages(REPOSITORY, WORDS, [ExemptWord("docs/y.md", "nobody", "r")]) == 0
+    assert capsys.readouterr().out == "checked by Vale: 0 errors, 1 exceptions\n"
 
 
 def test_missing_vale_is_reported(monkeypatch, capsys):
@@ -180,6 +186,8 @@ def test_vale_reads_the_same_list():
     settings = (REPOSITORY / ".vale.ini").read_text()
     assert "StylesPath = tools\n" in settings
     assert "BasedOnStyles = words\n" in settings
-    assert "words.words = warning\n" in settings
+    # No other level than that of the list, which is `error`.
+    assert "words.words" not in settings
+    assert "\nlevel: error\n" in (FOLDER / "words.yml").read_text()
     # The name of the rule is that of the list's folder and file; any other YAML file there would be a rule as well.
     assert [path.relative_to(REPOSITORY).as_posix() for path in FOLDER.rglob("*.yml")] == ["tools/words/words.yml"]
