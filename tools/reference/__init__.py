@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tools.reference.acls import build_acls
 from tools.reference.commands import build_command, build_output, build_overview
 from tools.reference.comparison import build_gaps, build_peers
+from tools.reference.documents import build_documents
 from tools.reference.exit_codes import build_exit_codes
 from tools.reference.tables import build_errors, build_metrics, build_python, build_spec_keys
+from tools.reference.versions import build_connect_versions, build_dependencies
 
 PARTS: Mapping[str, Callable[..., str]] = {
     "command": build_command,
@@ -21,6 +24,10 @@ PARTS: Mapping[str, Callable[..., str]] = {
     "metrics": build_metrics,
     "spec-keys": build_spec_keys,
     "python": build_python,
+    "acls": build_acls,
+    "connect-versions": build_connect_versions,
+    "dependencies": build_dependencies,
+    "documents": build_documents,
     "peers": build_peers,
     "gaps": build_gaps,
 }

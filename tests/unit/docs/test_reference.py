@@ -46,6 +46,7 @@ def test_every_command_of_the_first_level_has_its_page():
 
 def test_every_part_is_on_a_page():
     wanted = {"overview", "errors", "exit-codes", "metrics", "spec-keys", "peers", "gaps"}
+    wanted |= {"acls read", "acls journal", "acls changes", "connect-versions", "dependencies", "documents"}
     wanted |= {f"command {' '.join(path)}" for path, _ in LEAVES} | {f"python {package}" for package in PACKAGES}
     assert {part for part in read_parts() if not part.startswith("output ")} == wanted
     assert {part.split()[0] for part in read_parts()} == set(PARTS)
