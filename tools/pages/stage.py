@@ -21,6 +21,10 @@ from tools.pages.session import Session
 SETUPS = Path(__file__).parent / "setups"
 # The name of the Connect cluster in all pages.
 CLUSTER = "game"
+# The name of a second one, with workers of another version.
+OTHER_CLUSTER = "old"
+# The field of `StackSpec` that is a list.
+VERSIONS = "connect_versions"
 # Create the small fleet of `devstack seed`.
 SEED = "seed"
 # The database in all pages, beside the one that the server creates.
@@ -28,7 +32,7 @@ DATABASE = "game"
 
 
 def build_spec(servers: str) -> StackSpec | None:
-    """Return the servers that a page names: `none`, or words such as `postgres s3 spark workers=2 seed`.
+    """Return the servers that a page names: `none`, or words such as `postgres workers=2 connect_versions=4.3.1,3.4.1`.
 
     Raises:
         PageError: A word names no server.
@@ -41,9 +45,12 @@ def build_spec(servers: str) -> StackSpec | None:
         name, _, count = word.partition("=")
         if name == SEED:
             continue
-        if name not in StackSpec.__dataclass_fields__ or not (count.isdigit() or not count):
+        if name == VERSIONS and count:
+            fields[name] = tuple(count.split(","))
+        elif name in StackSpec.__dataclass_fields__ and name != VERSIONS and (count.isdigit() or not count):
+            fields[name] = int(count) if count else True
+        else:
             raise PageError(f"unknown server {word!r} in 'run: servers'")
-        fields[name] = int(count) if count else True
     return StackSpec(**fields)
 
 
@@ -106,6 +113,8 @@ def build_environment(folder: Path, stack: Stack | None, *, context: str) -> dic
             "CONNECT_2_URL": connect.urls[-1],
             "WORKER_CONFIG": connect.worker_config,
         }
+    if others := [cluster for name, cluster in stack.connect.items() if name != "connect"]:
+        environ["CONNECT_OLD_URL"] = others[0].urls[0]
     if stack.postgres:
         database = stack.postgres
         environ |= {
@@ -130,9 +139,10 @@ def build_contexts(stack: Stack) -> dict[str, object]:
         "in_flight_timeout": "90s",
         "policy": {"files": ["/**"], "provider_paths": ["default", f"{stack.folder}/secrets/**"]},
     }
-    if "connect" in stack.connect:
-        connect = stack.connect["connect"]
-        context["connect"] = {CLUSTER: {"urls": list(connect.urls), "worker_config": connect.worker_config}}
+    if stack.connect:
+        # The names that the stack has are those of its processes, which no page shows.
+        named = zip((CLUSTER, OTHER_CLUSTER), stack.connect.values(), strict=False)
+        context["connect"] = {name: {"urls": list(one.urls), "worker_config": one.worker_config} for name, one in named}
     if stack.postgres:
         place = f"{stack.postgres.host}:{stack.postgres.port}/{DATABASE}"
         dsn = f"{stack.postgres.dsn} dbname={DATABASE}"

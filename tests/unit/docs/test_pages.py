@@ -22,8 +22,7 @@ SKIPPED = {
 }
 
 NOT_YET = {
-    f"docs/how-to/{name}.md"
-    for name in ("connect-offsets", "copy", "moving-offsets", "pipelines", "plan-and-apply", "skip", "spark-kafka-sink")
+    f"docs/how-to/{name}.md" for name in ("connect-offsets", "copy", "moving-offsets", "pipelines", "spark-kafka-sink")
 }
 
 
@@ -134,9 +133,15 @@ def test_a_wrong_comment_is_an_error(text, message):
         parse_page("a.md", text)
 
 
-def test_a_word_that_names_no_server_is_an_error():
-    with pytest.raises(PageError, match="unknown server 'postgers'"):
-        build_spec("postgers")
+@pytest.mark.parametrize("word", ["postgers", "workers=two", "connect_versions"])
+def test_a_word_that_names_no_server_is_an_error(word):
+    with pytest.raises(PageError, match=f"unknown server '{word}'"):
+        build_spec(word)
+
+
+def test_a_page_may_have_connect_clusters_of_several_versions():
+    spec = build_spec("postgres connect_versions=4.3.1,3.4.1")
+    assert (spec.postgres, spec.connect_versions) == (True, ("4.3.1", "3.4.1"))
 
 
 def test_numbers_may_differ_unless_the_page_says_exact():
