@@ -63,13 +63,13 @@ class ProgramMode:
 @click.version_option(__version__, prog_name="connect-offsets", message="%(prog)s %(version)s")
 @click.option("--export", "exports", is_flag=True, help="Write the offsets of source connectors as JSON.")
 @click.option("--import", "imports", is_flag=True, help="Write pairs from such JSON into the worker's store.")
-@click.option("--undo", metavar="CHANGE", help="Take an import back.")
+@click.option("--undo", metavar="CHANGE", help="Undo an import.")
 @click.option("--resume", metavar="CHANGE", help="Finish an import that a crash left open.")
 @click.option(
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The properties file of the worker, distributed or standalone. Needed.",
+    help="The properties file of the worker, distributed or standalone. Required.",
 )
 @click.option("--connectors", metavar="A,B", help="Only these connectors.")
 @click.option("--from-beginning", is_flag=True, help="Also pairs that were overwritten since, the oldest first.")
@@ -98,8 +98,8 @@ def connect_offsets(
     """Export and import the offsets of source connectors, without a context, with the workers up or down.
 
     The JSON goes to FILE or to standard output, and comes from FILE or from standard input: {"CONNECTOR":
-    [{"partition": {…}, "offset": {…}}, …], …}. An export replaces no file. In an import, null takes an offset away, and
-    what is not named stays as it is. Its connectors must be stopped or absent, or all workers down.
+    [{"partition": {…}, "offset": {…}}, …], …}. An export replaces no file. In an import, null removes an offset, and
+    other offsets are kept. Its connectors must be stopped or absent, or all workers down.
     """
     mode = ProgramMode(exports, imports, undo, resume)
     mode.check(connectors=connectors, from_beginning=from_beginning, dry_run=dry_run)
