@@ -1,6 +1,7 @@
 """Create a small example fleet: a table, a JDBC source for it, a topic, an S3 sink after it.
 
-If the JDBC and S3 connectors are not available, files replace the table and the bucket.
+If the JDBC and S3 connectors are not available, files replace the table and the bucket. A connector that exists keeps
+its config, so that a second call only adds rows.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SELECT 'player-' || (n % 97), 'item-' || (n % 13), 1 + n % 500 FROM generate_ser
 
 
 def seed_stack(stack: Stack, *, rows: int, say: Callable[[str], None]) -> None:
-    """Create the table and its connectors, and wait until their tasks run."""
+    """Add rows to the table, create the connectors that don't exist, and wait until their tasks run."""
     if "connect" not in stack.connect:
         raise DevstackError(
             "the stack has no Connect worker to seed",
@@ -145,7 +146,8 @@ def _put(stack: Stack, name: str, config: dict[str, str]) -> None:
 
     def accepted() -> bool:
         try:
-            _call(stack, "PUT", f"/connectors/{name}/config", config)
+            if not _exists(stack, name):
+                _call(stack, "PUT", f"/connectors/{name}/config", config)
         except urllib.error.HTTPError as error:
             text = error.read().decode(errors="replace")
             if error.code != 409:
@@ -155,6 +157,16 @@ def _put(stack: Stack, name: str, config: dict[str, str]) -> None:
         return True
 
     wait_until(accepted, f"Connect accepted connector {name}", seconds=60, every_seconds=0.5)
+
+
+def _exists(stack: Stack, name: str) -> bool:
+    try:
+        _call(stack, "GET", f"/connectors/{name}")
+    except urllib.error.HTTPError as error:
+        if error.code != 404:
+            raise
+        return False
+    return True
 
 
 def _runs(stack: Stack, name: str) -> bool:
