@@ -150,14 +150,18 @@ def test_readers_are_sinks_and_groups_with_their_lag(desk):
 
 
 def test_text_tells_readers_and_what_comes_after(desk):
+    desk.game.add("lake", SINK_CONFIG)
+    desk.brokers.add_group("connect-lake", {("t", n): 990 for n in range(4)}, state="STABLE")
     desk.brokers.add_group("billing", {("t", 0): 990}, state="STABLE")
     text = str(desk.plan())
     assert "t (4 partitions) → t-2 (2 partitions, new)" in text
     assert "4,000 records at most, 390.6 KiB · 1 slice of up to 4,000" in text
     assert "placed by murmur2: every key is on the partition that murmur2 assigns" in text
-    assert "billing  group, STABLE, active, lag 10" in text
+    assert "game/lake  sink, STABLE, active, lag 40" in text
+    assert "billing    group, STABLE, active, lag 10" in text
     assert "no committed offset in 3 partitions" in text
-    assert "stop these first: billing" in text
+    # The cutover stops the sink itself.
+    assert "; stop these first: billing\n" in text
     assert "retention.ms=-1, then" in text
     assert text.endswith("No changes were made.\n")
 

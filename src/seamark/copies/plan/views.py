@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from seamark.copies.plan.plan import CopyPlan
 from seamark.copies.plan.planner import PlannedCopy
 from seamark.copies.plan.target_configs import ConfigChoice
-from seamark.copies.plan.users import CopyReader
+from seamark.copies.plan.users import CopyReader, ReaderKind
 from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Line, Screen, Span, Style, line
 from seamark.report.words import render_bytes, render_count, render_duration, render_number
@@ -116,7 +116,8 @@ def _build_after(draft: PlannedCopy) -> Iterator[Line]:
         again = "no record is reprocessed, because each target partition has one source partition"
     else:
         again = "consumers without lag reprocess none; with lag, some, which the cutover plan counts"
-    stops = [reader.name for reader in draft.readers if reader.is_active]
+    # The cutover stops sinks itself, and refuses other consumers that are active.
+    stops = [reader.name for reader in draft.readers if reader.is_active and reader.kind is not ReaderKind.SINK]
     must = f"; stop these first: {', '.join(stops)}" if stops else ""
     yield line(f"  after the cutover: no record is skipped; {again}{must}")
 
