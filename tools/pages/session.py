@@ -20,7 +20,8 @@ _LOOP = 'while IFS= read -r page_file <&"$0"; do . "$page_file" <"$1" >"$page_fi
 # What seamark asks before a change: `Type yes to continue, or use --yes: `.
 _PROMPT = re.compile(r"Type (\S+) to [^\n]*: \Z")
 _ANSWERED = re.compile(r"(Type (\S+) to [^\n]*?, or use --\w+: )")
-TIMEOUT_SECONDS = 300.0
+# A command that runs Spark several times, as a cutover does, takes minutes on a busy machine.
+TIMEOUT_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
