@@ -9,6 +9,7 @@ PAGES = (
     "docs/start/first-change.md",
     "docs/start/connectors-as-code.md",
     "docs/start/rewind-and-undo.md",
+    "docs/start/fewer-partitions.md",
     "docs/start/practice.md",
     "docs/start/demo.md",
     "docs/how-to/coming-from.md",
