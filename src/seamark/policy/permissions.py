@@ -136,7 +136,7 @@ def build_role(name: str, texts: Mapping[str, Sequence[str]]) -> Role:
     """Build a role from the lists of a context.
 
     Raises:
-        InvalidSettingError: a permission isn't known, or a list is missing.
+        InvalidSettingError: a permission isn't known, or a list is missing or empty.
     """
     known = {str(one) for one in Permission}
     if unknown := sorted(set(texts.get("allow", ())) - known):
@@ -151,6 +151,13 @@ def build_role(name: str, texts: Mapping[str, Sequence[str]]) -> Role:
             hint=f"add {missing[0]} to roles.{name}",
             context={"setting": f"roles.{name}.{missing[0]}"},
         )
+    # An empty list reads as "none" and would have meant "all".
+    if empty := [key for key in ("clusters", "connectors") if key in texts and not any(texts[key])]:
+        raise InvalidSettingError(
+            f"role {name}: {empty[0]} is empty",
+            hint=f"list {empty[0]}, or remove the key to allow all",
+            context={"setting": f"roles.{name}.{empty[0]}"},
+        )
     labels = tuple((key, value) for key, _, value in (text.partition("=") for text in texts.get("labels", ())))
     if fault := find_label_fault(dict(labels))[1]:
         raise InvalidSettingError(
@@ -162,8 +169,8 @@ def build_role(name: str, texts: Mapping[str, Sequence[str]]) -> Role:
         name,
         tuple(texts["principals"]),
         frozenset(Permission(one) for one in texts["allow"]),
-        tuple(texts.get("clusters") or _ALL),
-        tuple(texts.get("connectors") or _ALL),
+        tuple(texts.get("clusters", _ALL)),
+        tuple(texts.get("connectors", _ALL)),
         labels,
     )
 

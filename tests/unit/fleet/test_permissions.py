@@ -57,7 +57,17 @@ def test_roles_add_up_and_each_resource_needs_one():
     assert denied == (f"operate on connector/game/y: no role of {ANA}",)
 
 
-@pytest.mark.parametrize("texts", [{"principals": ("a",), "allow": ("everything",)}, {"allow": ("read",)}, {}])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"principals": ("a",), "allow": ("everything",)},
+        {"allow": ("read",)},
+        {},
+        {"principals": ("a",), "allow": ("read",), "clusters": ()},
+        {"principals": ("a",), "allow": ("read",), "connectors": ()},
+        {"principals": ("a",), "allow": ("read",), "connectors": ("",)},
+    ],
+)
 def test_wrong_role_is_an_error(texts):
     with pytest.raises(InvalidSettingError):
         build_role("some", texts)
