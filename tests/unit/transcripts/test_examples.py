@@ -39,6 +39,8 @@ NAMES = {
     "orders:0,1": "t:0",
     "payments": "orders",
     "test-*": "f*",
+    "http://worker-1:8083": "http://w1:8083",
+    "worker-1:8083": "w1:8083",
 }
 # The same for one command or group.
 OWN_NAMES = {
