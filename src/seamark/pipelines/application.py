@@ -145,6 +145,7 @@ class Application:
         self._changed = threading.Event()
         self._followed_at = clock()
         self._is_maintaining = False
+        self._has_interval = False
 
     @property
     def statuses(self) -> tuple[MemberStatus, ...]:
@@ -167,6 +168,7 @@ class Application:
             member.compact_at = now + spec.compact_seconds * random.uniform(0.5, 1.0)  # noqa: S311
         if spec.vacuum_seconds is not None and self._is_endless:
             member.vacuum_at = now + _find_vacuum_interval(spec.vacuum_seconds) * random.uniform(0.1, 1.0)  # noqa: S311
+        self._has_interval |= spec.every_seconds is not None
         with self._lock:
             self._members[name] = member
         self._look_at(member.status)
@@ -191,7 +193,10 @@ class Application:
         self._start_due()
 
     def _is_any_left(self) -> bool:
-        return self._follow is not None or any(
+        # An application of pipelines with an interval is a service, to which others may be applied at any time. One
+        # whose pipelines process the available records is a job: it would wait for ever without saying so.
+        is_service = self._follow is not None and self._has_interval
+        return is_service or any(
             one.status.state is not MemberState.ENDED or one.is_busy for one in self._members.values()
         )
 

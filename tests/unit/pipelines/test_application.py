@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
@@ -237,6 +238,31 @@ def test_applied_pipelines_are_added_changed_and_removed():
     wanted[:] = [Spec("c")]
     stage.pass_time(FOLLOW_SECONDS + 1)
     assert [one.name for one in stage.application.statuses] == ["c"]
+
+
+def run_for(stage, seconds):
+    """Whether the application ends by itself within this time."""
+    stop = threading.Event()
+    timer = threading.Timer(seconds, stop.set)
+    timer.start()
+    stage.application.run(stop)
+    timer.cancel()
+    return not stop.is_set()
+
+
+def test_application_without_intervals_ends_when_all_records_are_processed():
+    stage = Stage(follow=list)
+    stage.add("a", "b", every=None)
+    stage.topics |= {"a": 250, "b": 3}
+    assert run_for(stage, 20)
+    assert (stage.runs["a"].landed, stage.runs["b"].landed) == (250, 3)
+
+
+def test_application_with_an_interval_waits_for_pipelines_that_are_applied():
+    stage = Stage(follow=lambda: [Spec("a"), Spec("b", None)])
+    stage.add("a")
+    stage.add("b", every=None)
+    assert not run_for(stage, 0.5)
 
 
 def test_registry_that_does_not_answer_changes_nothing():
