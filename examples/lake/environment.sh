@@ -17,6 +17,12 @@ values = {
     "LAKE_DB_URL": f"jdbc:postgresql://{stack.postgres.host}:{stack.postgres.port}/{stack.postgres.database}",
     "LAKE_DB_USER": stack.postgres.user,
     "LAKE_FILES": f"{stack.folder}/secrets",
+    # For psql. The password is one of this stack only, and reaches the shell without being printed.
+    "PGHOST": stack.postgres.host,
+    "PGPORT": str(stack.postgres.port),
+    "PGDATABASE": stack.postgres.database,
+    "PGUSER": stack.postgres.user,
+    "PGPASSWORD": stack.postgres.password,
 }
 for name, value in values.items():
     print(f"export {name}={shlex.quote(value)}")

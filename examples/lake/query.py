@@ -1,10 +1,12 @@
 """What was bought on each day, and which item most: Spark over the tables of the lake.
 
     python examples/lake/query.py
+    python examples/lake/query.py "SELECT count(*) FROM buy"
 
-The lake is that of the current context.
+The lake is that of the current context. Its tables log/buy, code/item and code/price are called buy, item and price.
 """
 
+import sys
 from urllib.parse import urlsplit
 
 import seamark
@@ -15,6 +17,9 @@ from seamark.tables.delta.technology import open_lake
 DELTA_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # By default 200 and 50 tasks, which take most of the time of a query over small tables.
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "2",
 }
 
 
@@ -40,24 +45,25 @@ def build_path(lake, table):
     return f"s3a://{place.path}" if place.is_s3 else place.path
 
 
-def main():
+PURCHASES = """
+SELECT event_date, count(*) AS purchases, sum(amount) AS spent, max_by(item.name, amount) AS highest,
+       max(price.value) AS list_price
+FROM buy JOIN item ON item.id = buy.item JOIN price ON price.id = buy.item
+WHERE seamark_dead_letter IS NULL
+GROUP BY event_date ORDER BY event_date
+"""
+
+
+def main(query):
     with seamark.open() as fleet:
         lake = open_lake(fleet.context.lakes["lake"])
     # open_session keeps the keys of S3 off the command line of Spark's JVM.
     spark = open_session(app="lake query", conf={**build_conf(lake), "spark.log.level": "ERROR"})
     for view, table in (("buy", "log/buy"), ("item", "code/item"), ("price", "code/price")):
         spark.read.format("delta").load(build_path(lake, table)).createOrReplaceTempView(view)
-    spark.sql(
-        """
-        SELECT event_date, count(*) AS purchases, sum(amount) AS spent, max_by(item.name, amount) AS highest,
-               max(price.value) AS list_price
-        FROM buy JOIN item ON item.id = buy.item JOIN price ON price.id = buy.item
-        WHERE seamark_dead_letter IS NULL
-        GROUP BY event_date ORDER BY event_date
-        """
-    ).show()
+    spark.sql(query).show()
     spark.stop()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1] if len(sys.argv) > 1 else PURCHASES)

@@ -10,6 +10,7 @@ PAGES = (
     "docs/start/connectors-as-code.md",
     "docs/start/rewind-and-undo.md",
     "docs/start/fewer-partitions.md",
+    "docs/start/lake-fleet.md",
     "docs/start/spark-cluster.md",
     "docs/start/practice.md",
     "docs/start/demo.md",
