@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seamark.changes.effect import ChangeKind
+from seamark.changes.journal import Ending
 from seamark.changes.outcome import UNSETTLED, ChangeResult, Outcome, StepResult
 from seamark.changes.views import build_change_view, build_step_line
 from seamark.cli.answer import Answer, choose_exit_code
@@ -254,7 +255,8 @@ def build_errors(result: ChangeResult, *, is_closing: bool = False) -> tuple[tup
         return (*failed, stopped), stopped.exit_code
     if result.unstable is not None:
         failed.append(result.unstable)
-    if result.left and not failed and not is_closing:
+    # If everything is as before the change, a resume has done what it promises.
+    if result.left and result.ending is Ending.PARTLY and not failed and not is_closing:
         failed.append(_build_left(result))
     done = any(step.outcome is Outcome.DONE for step in result.steps)
     return tuple(failed), choose_exit_code(tuple(failed), all_failed=not done)
