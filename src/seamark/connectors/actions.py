@@ -232,14 +232,10 @@ class ApplyConnector(ConnectorSubject, Action):
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the action that restores the previous config."""
-        back = _undo_first(past)
+        # Later steps only waited, or restored.
+        first = next(one for one in past.steps if one.may_have_acted)
+        back = None if first.intent is None else first.step.undo(first.intent)
         return _from_step(back) if isinstance(back, Step) else back
-
-
-def _undo_first(past: ActionHistory) -> Step | CanNotUndo | None:
-    """Return the step that undoes the first step that may have acted; later ones only waited, or restored."""
-    first = next(one for one in past.steps if one.may_have_acted)
-    return None if first.intent is None else first.step.undo(first.intent)
 
 
 def _from_step(step: Step) -> ApplyConnector:
@@ -252,11 +248,11 @@ def _from_step(step: Step) -> ApplyConnector:
     raise TypeError(f"{type(step).__name__} doesn't restore a connector")
 
 
-@action_kind("set-declared-state")
+@action_kind("set-connector-state")
 @needs_permission(Permission.OPERATE)
 @dataclass(frozen=True, slots=True)
-class SetDeclaredState(ConnectorSubject, Action):
-    """Run, pause or stop an existing connector as its spec declares.
+class SetConnectorState(ConnectorSubject, Action):
+    """Run, pause or stop an existing connector.
 
     If it should run, the action waits for it, up to `wait_seconds`; if it does not run then, its previous state is
     restored. Without `wait_seconds` there is no wait.
@@ -287,11 +283,11 @@ class SetDeclaredState(ConnectorSubject, Action):
         return Needs(seen.locks)
 
     def effects(self, seen: StepSeen) -> tuple[Effect, ...]:
-        """Return the line of the state, unless it is as declared."""
+        """Return the line of the state, unless the connector has it."""
         return self._step.effects(seen)
 
     def find_intents(self, seen: StepSeen) -> Mapping[str, Intent]:
-        """Return the present and the declared state."""
+        """Return the present and the wanted state."""
         return self._step.find_intents(seen)
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
@@ -306,53 +302,6 @@ class SetDeclaredState(ConnectorSubject, Action):
     @property
     def _step(self) -> SetRunState:
         return SetRunState(self.cluster, self.name, self.state)
-
-
-@action_kind("resume-connector")
-@needs_permission(Permission.OPERATE)
-@dataclass(frozen=True, slots=True)
-class ResumeConnector(ConnectorSubject, Action):
-    """Resume a connector and wait for it, up to `wait_seconds`; if it does not run, its previous state is restored."""
-
-    wait_seconds: float = 0.0
-    stable_seconds: float = 0.0
-
-    @property
-    def _first(self) -> SetRunState:
-        return SetRunState(self.cluster, self.name, RUNNING)
-
-    def read(self, reads: Reads) -> StepSeen:
-        """Read the current state."""
-        return self._first.see(reads)
-
-    def steps(self, seen: StepSeen) -> StepSequence:
-        """Return the steps: resume it, wait until it runs, else restore its previous state."""
-        if is_met(seen.intent):
-            return ()
-        if not self.wait_seconds:
-            return in_turn(self._first)
-        back = self._first.undo(seen.intent)
-        wait = AwaitRunning(
-            self.cluster, self.name, deadline_seconds=self.wait_seconds, stable_seconds=self.stable_seconds
-        )
-        return build_awaited(self._first, wait, *([back] if isinstance(back, Step) else []))
-
-    def needs(self, seen: StepSeen) -> Needs:
-        """Return the connector's locks."""
-        return Needs(seen.locks)
-
-    def effects(self, seen: StepSeen) -> tuple[Effect, ...]:
-        """Return one line for the connector."""
-        return self._first.effects(seen)
-
-    def find_intents(self, seen: StepSeen) -> Mapping[str, Intent]:
-        """Return the expected state."""
-        return self._first.find_intents(seen)
-
-    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
-        """Return the step that pauses or stops the connector again."""
-        back = _undo_first(past)
-        return back if isinstance(back, SetRunState | CanNotUndo) else None
 
 
 @action_kind("restart-connector")

@@ -21,7 +21,7 @@ from seamark.connectors.actions import (
     ApplyConnector,
     OnFailure,
     RestartConnector,
-    ResumeConnector,
+    SetConnectorState,
     find_stable_seconds,
 )
 from seamark.connectors.config import build_config
@@ -210,7 +210,7 @@ class ConnectorPlans:
                 )
         stable = self._find_stable_seconds()
         actions: list[Action] = [
-            ResumeConnector(found.cluster, found.name, wait_seconds, stable)
+            SetConnectorState(found.cluster, found.name, state, wait_seconds, stable)
             if state == "RUNNING"
             else SetRunState(found.cluster, found.name, state)
             for found in connectors

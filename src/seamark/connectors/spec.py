@@ -26,7 +26,7 @@ from seamark.connect.api import CONNECT, ConnectSnapshots
 from seamark.connect.capability import Capability
 from seamark.connect.clusters import Clusters
 from seamark.connect.model import Connector, State
-from seamark.connectors.actions import ApplyConnector, ConnectorSeen, SetDeclaredState, find_stable_seconds
+from seamark.connectors.actions import ApplyConnector, ConnectorSeen, SetConnectorState, find_stable_seconds
 from seamark.connectors.comparison import (
     ConnectorDifference,
     Readings,
@@ -457,9 +457,9 @@ class _Draft:
         state = difference.wanted.state or "RUNNING"
         return self._create_at(connector, difference.wanted.offsets, state, wait_seconds=self._request.wait_seconds)
 
-    def _build_state_action(self, difference: ConnectorDifference) -> SetDeclaredState:
+    def _build_state_action(self, difference: ConnectorDifference) -> SetConnectorState:
         # A connector whose config changes as well is waited for once: after it was resumed.
-        return SetDeclaredState(
+        return SetConnectorState(
             difference.cluster,
             difference.name,
             difference.state,
