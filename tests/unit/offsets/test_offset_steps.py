@@ -359,6 +359,13 @@ class TestVerifying:
         step.perform(bench, step.intend(bench))
         assert step.observe(bench, step.intend(bench)) is Observed.AFTER
 
+    def test_a_worker_that_lists_a_new_partition_later_is_asked_again(self):
+        bench = Bench()
+        bench.moments[0.1] = lambda: bench.held.update({spell_identity(A): {"incrementing": 2}})
+        step = VerifyOffsets(write((A, {"incrementing": 2})))
+        step.perform(bench, step.intend(bench))
+        assert bench.time > 0.1
+
     def test_what_a_zombie_wrote_since_is_told(self):
         bench = Bench(a={"incrementing": 9})
         step = VerifyOffsets(write((A, {"incrementing": 2})))
