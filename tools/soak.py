@@ -37,6 +37,9 @@ SOAKS = {
     "freshness": Soak(
         "tests.spark.pipelines.lake_freshness", "measure how fresh lake tables are, also beside a backlog; no fault"
     ),
+    "upkeep": Soak(
+        "tests.spark.pipelines.lake_upkeep", "compact and vacuum lake tables for an hour while they are queried"
+    ),
     "consumer": Soak(
         "tests.fault.consumer.consumer_soak", "kill and stop exactly-once consumers at each step of their loop"
     ),

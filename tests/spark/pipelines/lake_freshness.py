@@ -87,19 +87,19 @@ class FreshnessStage:
         )
         return seamark.open()
 
-    def apply(self, fleet, names):
-        pipelines = {
-            name: {
-                "kind": "land",
-                "from": {"topic": name},
-                "to": {"lake": "lake", "table": f"raw/{name}"},
-                "columns": {"id": "bigint", "words": "string", "amount": "double"},
-                "every": f"{self.every}s",
-                "limits": {"records": self.limit},
-                "application": self.run,
-            }
-            for name in names
+    def build_pipeline(self, name):
+        return {
+            "kind": "land",
+            "from": {"topic": name},
+            "to": {"lake": "lake", "table": f"raw/{name}"},
+            "columns": {"id": "bigint", "words": "string", "amount": "double"},
+            "every": f"{self.every}s",
+            "limits": {"records": self.limit},
+            "application": self.run,
         }
+
+    def apply(self, fleet, names):
+        pipelines = {name: self.build_pipeline(name) for name in names}
         file = self.folder / "lake.yaml"
         file.write_text(json.dumps({"pipelines": pipelines}))
         done = fleet.apply(fleet.plan(file))

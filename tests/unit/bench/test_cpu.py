@@ -12,6 +12,7 @@ import pytest
 
 from bench.harness.cpu import CpuMeter, build_used
 from bench.harness.definition import BenchError
+from bench.harness.record import ROOT
 
 TICKS = os.sysconf("SC_CLK_TCK")
 WORKING = """
@@ -109,3 +110,20 @@ def test_time_of_a_descendant_stays_when_it_ends(tmp_path: Path) -> None:
 def test_a_family_may_not_take_our_own_name(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match="can't be called children"):
         CpuMeter({}, families={"children": 7}, proc=tmp_path)
+
+
+def test_the_time_of_a_process_that_nobody_waits_for_counts_with_reap():
+    burn = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    leave = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {burn!r}])"
+    used = {}
+    for reaper in ([], [str(ROOT / "bench" / "harness" / "reap.py"), sys.executable]):
+        before = os.times()
+        subprocess.run([sys.executable, *reaper, "-c", leave], check=True)
+        after = os.times()
+        used[bool(reaper)] = after.children_user + after.children_system - before.children_user - before.children_system
+    assert used[True] > used[False] + 0.2, used
+
+
+def test_reap_returns_the_exit_code():
+    command = [sys.executable, str(ROOT / "bench" / "harness" / "reap.py"), sys.executable, "-c", "raise SystemExit(3)"]
+    assert subprocess.run(command, check=False).returncode == 3

@@ -50,7 +50,8 @@ def test_options_reach_the_soak(started):
 def test_unknown_kind_is_a_usage_error(started, capsys):
     assert soak.main(["nothing"]) == 64
     assert capsys.readouterr().err == (
-        "error: invalid kind 'nothing': expected changes, offsets, copies, pipelines, lakes, freshness, consumer\n"
+        "error: invalid kind 'nothing': "
+        "expected changes, offsets, copies, pipelines, lakes, freshness, upkeep, consumer\n"
     )
     assert started == []
 
