@@ -30,7 +30,6 @@ REBUILDABLE: Port[OpenTable] = Port("rebuildable")
 """Opens the table of a pipeline: takes the pipeline, the kind of store as in `to:`, the store's name, and the table."""
 _GENERATION, _VERSION = "generation", "version"
 # Kafka's default of delete.retention.ms.
-_DELETE_RETENTION_MS = 86_400_000
 HOLD_SECONDS = 60.0
 """How long a running pipeline waits for the swap. The records of the time since the last look are read meanwhile."""
 
@@ -161,7 +160,7 @@ class RestoreTable(_ReplacesFiles):
     def intend(self, world: Environment) -> Intent:
         table = self.open(world)
         current, former = table.read_current(), table.find_version(self.generation, since=self.since)
-        check_kept(world.use(BROKERS)(), self.subject, former=former, current=current, now=world.clock.now())
+        check_kept(world.use(BROKERS)(), self.subject, former=former, current=current)
         return Intent(
             before={_GENERATION: current.generation},
             after={_GENERATION: self.generation},
@@ -171,8 +170,7 @@ class RestoreTable(_ReplacesFiles):
     def perform(self, world: Environment, intent: Intent) -> str | None:
         table = self.open(world)
         former = table.find_version(self.generation, since=self.since)
-        current, now = table.read_current(), world.clock.now()
-        check_kept(world.use(BROKERS)(), self.subject, former=former, current=current, now=now)
+        check_kept(world.use(BROKERS)(), self.subject, former=former, current=table.read_current())
         table.restore(intent.extra["after"][_VERSION], generation=self.generation)
         return None
 
@@ -192,7 +190,7 @@ def _spell_number(value: int | None) -> str | None:
     return None if value is None else render_number(value)
 
 
-def check_kept(brokers: BrokerPort, owner: str, *, former: TableVersion, current: TableVersion, now: float) -> None:
+def check_kept(brokers: BrokerPort, owner: str, *, former: TableVersion, current: TableVersion) -> None:
     """Check that the records between two versions are still there: they are to be processed again.
 
     Raises:
@@ -209,28 +207,14 @@ def check_kept(brokers: BrokerPort, owner: str, *, former: TableVersion, current
     if present is not None and present.configs_error:
         raise _build_lost(owner, _spell_unknown(present.name, present.configs_error))
     if present is not None and is_compacted(present):
-        _check_compacted(owner, present, former, now=now)
+        # A row may also come from a record that is not the last of its key: by its order, or because the table has
+        # another key. And a delete is gone after delete.retention.ms.
+        raise _build_lost(owner, f"topic {present.name} is compacted: only the last record of each key is left")
     found = brokers.read_bounds([(one.topic, one.partition) for one in later]).require_complete(what="the topic")
     for one in later:
         edge, offset = found[one.topic, one.partition].earliest, _find_offset(former, one.key)
         if edge > offset:
             raise _build_lost(owner, f"{one} starts at offset {edge:,}, and the files end at {offset:,}")
-
-
-def _check_compacted(owner: str, topic: TopicStatus, former: TableVersion, *, now: float) -> None:
-    """Check that a compacted topic still has what a table needs: without its delete, a row would stay."""
-    if not former.is_keyed:
-        raise _build_lost(owner, f"topic {topic.name} is compacted: only the last record of each key is left")
-    retention = topic.configs.get("delete.retention.ms")
-    kept_seconds = _DELETE_RETENTION_MS / 1000
-    if retention is not None and retention.value is not None:
-        kept_seconds = int(retention.value) / 1000
-    if former.committed_at is None or now - former.committed_at > kept_seconds:
-        raise _build_lost(
-            owner,
-            f"topic {topic.name} is compacted, and keeps deletes (tombstones) for {kept_seconds:,.0f} s only: the "
-            "deletes since then may be gone, and their rows would stay",
-        )
 
 
 def _find_offset(version: TableVersion, key: tuple[str, int]) -> int:
@@ -298,6 +282,7 @@ class RebuildPlan:
     Attributes:
         declared: The pipeline.
         current: What the table has now.
+        topic_id: The topic; one of the same name that is created later isn't read.
         partitions: The records of the topic.
         existing: The rebuild that is continued; None: a new one begins.
         stale: How many entries the table has of a deleted topic of the same name.
@@ -307,6 +292,7 @@ class RebuildPlan:
 
     declared: PipelineSpec
     current: TableVersion
+    topic_id: str
     partitions: tuple[RebuiltPartition, ...]
     existing: TableRebuild | None = None
     stale: int = 0
@@ -330,8 +316,11 @@ class RebuildPlan:
         ]
         if self.stale:
             found.append(f"the table has records of a deleted topic {landing.topic}")
-        # The last record of a key is the one that counts only if the topic's key and order are those of the table.
-        is_last_enough = landing.is_key_in_key and landing.order in ((), (KAFKA_OFFSET,))
+        # The last record of a key is the one that counts only if the topic's key and order are those of the table, and
+        # if it can't be a dead letter: then the row is that of an earlier record.
+        is_last_enough = (
+            landing.is_key_in_key and landing.order in ((), (KAFKA_OFFSET,)) and landing.dead_letters is None
+        )
         if landing.mode.has_key and is_last_enough:
             return tuple(found)
         if self.is_compacted:

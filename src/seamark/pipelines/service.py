@@ -377,6 +377,7 @@ class Pipelines:
         return RebuildPlan(
             declared,
             current,
+            topic.topic_id,
             build_partitions(
                 {number: (held.earliest, held.latest) for (_, number), held in bounds.items()},
                 *(
@@ -449,6 +450,7 @@ class Pipelines:
                 landing,
                 ends,
                 rebuild=rebuild,
+                topic_id=checked.topic_id,
                 begins=begins,
                 records=declared.records or DEFAULT_RECORDS,
                 on_batch=on_batch,

@@ -14,18 +14,21 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from seamark.errors import RejectedError, UnreachableError
+from seamark.errors import RefusedError, RejectedError, UnreachableError
 from seamark.pipelines.bad_records import BadRecords, WrittenLetters, build_refusal
 from seamark.pipelines.binding import Binding
 from seamark.pipelines.progress import BatchLanded
+from seamark.pipelines.rebuild import build_digest
 from seamark.pipelines.spark_frame import KEY, PARTITION, REASON, TIMESTAMP, VALUE, build_land_frame
 from seamark.spark.tasks import TaskWriter, run_tasks
 from seamark.tables.definition import Landing
 from seamark.tables.delta.buckets import HASH
+from seamark.tables.delta.commits import Position
 from seamark.tables.delta.files import DataFile, TableWriter, build_file_schema, build_table_schema, require_fit
 from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.maintenance import RunTasks, compact_files, enter_landing, open_rebuild, vacuum_files
-from seamark.tables.delta.table import LakeTable, Position
+from seamark.tables.delta.rebuild import is_generation_of
+from seamark.tables.delta.table import LakeTable
 from seamark.tables.delta.technology import DATE_COLUMN, DEAD_LETTER, find_lake_type
 from seamark.tables.expressions import parse_expression
 from seamark.tables.model import DELETED, OFFSET, RECORD_MILLIS, LedgerAdvance, LedgerEntry
@@ -242,6 +245,8 @@ class LakeTarget:
         self._letters = WrittenLetters(landing)
         self._kept_letters = 0
         self._seen: Position | None = None
+        # That of the files when this run began: its definition is the one that they fit.
+        self._generation: int | None = None
         # Who watches must not take a commit of ours for another's.
         self._committing = threading.Lock()
 
@@ -269,9 +274,28 @@ class LakeTarget:
             found = self._seen.entries
             # A rebuild may have been swapped in since `prepare`. One that is swapped in from now on fences this run.
             require_fit(self._table, self._landing)
+            self._check_generation()
         # After a failed batch: nothing of it was committed.
         self._letters.restart(written=self._kept_letters)
         return [found[first.key] for first in wanted]
+
+    def _check_generation(self) -> None:
+        """Check that no rebuild has replaced the files by those of another definition while this run had its own.
+
+        Raises:
+            RefusedError: One has. Columns alone don't show it: an expression may be another one.
+        """
+        if self._is_rebuild:
+            return
+        found = self._table.read_generation()
+        if self._generation is None:
+            self._generation = found
+        elif found != self._generation and not is_generation_of(found, build_digest(self._landing)):
+            raise RefusedError(
+                f"the table of {self._landing.owner} was rebuilt by another definition while it ran",
+                cause="this run has the definition of before, and would add its rows to the rebuilt ones",
+                hint="start the run or the application again, with the definition that is applied",
+            )
 
     def watch(self, entries: Sequence[LedgerEntry]) -> None:
         """Check for a commit that landed or moved the offsets. Renew ours before Delta cleans it away."""

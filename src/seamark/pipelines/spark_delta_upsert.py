@@ -228,6 +228,10 @@ class UpsertLakeTarget(LakeTarget):
         """Check that the table fits and that its files are divided by key."""
         super().prepare(spark)
         self._read_index()
+        if self._is_rebuild:
+            # A kill may have come between the last batch and this. What was seen before may be out of date.
+            self._seen = None
+            self._expire_all(spark)
 
     def bind(self, binding: Binding) -> None:
         """Have every task check that the keys of its records belong in their partitions."""

@@ -424,6 +424,7 @@ def run_rebuild(
     ends: LandEnds,
     *,
     rebuild: str,
+    topic_id: str,
     begins: Mapping[int, int] | None = None,
     records: int = DEFAULT_RECORDS,
     on_batch: OnBatch | None = None,
@@ -433,7 +434,8 @@ def run_rebuild(
     """Process the available records of a pipeline into a rebuild of its table, from the first one or on.
 
     An outage is waited out as in `run_landing`. The group of the pipeline shows its own lag and state, and nothing of
-    the rebuild. `begins` are the first offsets of the partitions that must still be there.
+    the rebuild. `topic_id` is the topic that is read, and `begins` are the first offsets of its partitions, which must
+    still be there.
 
     Raises:
         RefusedError: Records were deleted before they were processed, or the topic was recreated.
@@ -441,7 +443,7 @@ def run_rebuild(
     """
     stop = stop or threading.Event()
     with Brokers(ends.build_client()) as brokers:
-        topic = LandTopic(landing, brokers, is_rebuild=True, begins=begins)
+        topic = LandTopic(landing, brokers, is_rebuild=True, begins=begins, topic_id=topic_id)
         run = PipelineRun(spark, landing, ends, topic=topic, records=records, rebuild=rebuild)
         outage = Outage(patience_seconds=PATIENCE_SECONDS, clock=time.monotonic)
         attempts = _Attempts(run, outage, None, on_wait=on_wait, stop=stop)

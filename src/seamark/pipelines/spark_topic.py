@@ -49,6 +49,7 @@ class LandTopic:
         start: OffsetSpec = OffsetSpec.EARLIEST,
         is_rebuild: bool = False,
         begins: Mapping[int, int] | None = None,
+        topic_id: str = "",
     ) -> None:
         """Read nothing yet.
 
@@ -58,6 +59,7 @@ class LandTopic:
             start: Where a partition begins that the ledger doesn't have.
             is_rebuild: Whether the table of the pipeline is rebuilt: its group is left as it is.
             begins: By partition, where it begins instead of `start`: the first records when they were last checked.
+            topic_id: The topic that is read; by default the one that has the name when the pipeline begins.
         """
         self._landing = landing
         self._is_rebuild = is_rebuild
@@ -68,7 +70,8 @@ class LandTopic:
         self._metadata = ""
         self._lock = threading.Lock()
         self._start = start
-        self.topic_id = ""
+        self._is_pinned = bool(topic_id)
+        self.topic_id = topic_id
 
     def read_firsts(self, known: Mapping[tuple[str, int], LedgerEntry], *, start: OffsetSpec) -> list[LedgerEntry]:
         """An entry for each partition: the ledger's, or a first one at the edge `start`.
@@ -77,6 +80,8 @@ class LandTopic:
             RefusedError: records after the ledger offset were deleted from the topic.
         """
         topic = self._read()
+        if self._is_pinned:
+            self._check_id(topic)
         begins = self._read_edge(topic, OffsetSpec.EARLIEST)
         # The newest is what Spark may read: behind an open transaction it would find nothing, and call it lost.
         starts = begins if start is OffsetSpec.EARLIEST else self._read_edge(topic, OffsetSpec.STABLE)
@@ -151,13 +156,16 @@ class LandTopic:
     def count_partitions(self) -> int:
         """Return how many partitions it has now. A recreated topic is another one, and refused."""
         found = self._read()
+        self._check_id(found)
+        return len(found.partitions)
+
+    def _check_id(self, found: TopicStatus) -> None:
         if found.topic_id != self.topic_id:
             raise RefusedError(
                 f"topic {found.name} was recreated while {self._landing.owner} ran",
                 cause=f"its topic ID is {found.topic_id}, and was {self.topic_id}",
                 hint=self._build_restart_hint(),
             )
-        return len(found.partitions)
 
     def _build_restart_hint(self) -> str:
         """Return how to continue with a recreated topic, of which the ledger has no entry: it starts at `start`."""

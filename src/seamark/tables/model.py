@@ -146,8 +146,6 @@ class TableVersion:
         rows: How many rows; None if that isn't known without reading them.
         entries: The offsets, by topic ID and partition.
         columns: The type of each column.
-        is_keyed: Whether its rows are replaced by key.
-        committed_at: When its offsets were committed, in seconds since the epoch; None if that isn't known.
     """
 
     version: int
@@ -156,8 +154,6 @@ class TableVersion:
     rows: int | None
     entries: Mapping[tuple[str, int], LedgerEntry]
     columns: Mapping[str, str]
-    is_keyed: bool = False
-    committed_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

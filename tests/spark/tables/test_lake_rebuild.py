@@ -9,7 +9,8 @@ import pytest
 from deltalake import DeltaTable
 
 from seamark.context.context import LakeSettings
-from seamark.errors import FencedError, NotFoundError, RefusedError
+from seamark.errors import FencedError, NotFoundError, RefusedError, UnreachableError
+from seamark.pipelines.rebuild import build_digest
 from seamark.pipelines.spark_delta import LakeTarget
 from seamark.tables.definition import LandColumn, Landing
 from seamark.tables.delta.files import TableWriter
@@ -232,3 +233,114 @@ def test_process_whose_rebuild_was_discarded_says_so_and_leaves_no_log(orders, t
         orders.commit(table, [999], offset=9, seen=seen)
     assert not (tmp_path / "orders/_seamark_rebuild").exists()
     assert plan_vacuum(orders.open(), keep_seconds=3600) == []
+
+
+def begin_again(orders, first):
+    """Discard a rebuild and begin another one, with texts, whose log is as long. Returns its table."""
+    length = first.refresh().version()
+    orders.rebuildable().discard_rebuild()
+    second = open_rebuild(orders.open(), rebuild=orders.rebuildable().begin_rebuild(TEXTS, digest="d2"))
+    while second.refresh().version() < length:
+        second.commit([], [LedgerEntry("orders", "t1", 0, next_offset=0)], seen=second.read_position())
+    return second
+
+
+def test_process_that_has_read_its_rebuild_does_not_continue_in_the_next_one(orders):
+    """After an outage a process has the state of the log that it has read, and the log is another one."""
+    table = open_rebuild(orders.open(), rebuild=orders.rebuildable().begin_rebuild(LANDING, digest="d1"))
+    first = LedgerEntry("orders", "t1", 0, next_offset=0)
+    seen = table.enter([first])
+    second = begin_again(orders, table)
+    for act in (
+        lambda: table.enter([first]),
+        lambda: orders.commit(table, [999], offset=9, seen=seen),
+        lambda: orders.commit(table, [999], offset=9, seen=second.read_position()),
+    ):
+        with pytest.raises(FencedError, match="was discarded, and another one begun"):
+            act()
+    found = orders.rebuildable().find_rebuild()
+    assert (found.digest, found.contents.rows, [one.next_offset for one in found.contents.entries.values()]) == (
+        "d2",
+        0,
+        [0],
+    )
+
+
+def test_rebuild_that_has_a_commit_of_a_discarded_one_can_only_be_discarded(orders, monkeypatch):
+    """A request that was under way when the rebuild was discarded reaches the log of the next one."""
+    table = open_rebuild(orders.open(), rebuild=orders.rebuildable().begin_rebuild(LANDING, digest="d1"))
+    seen, write, second = table.enter([LedgerEntry("orders", "t1", 0, next_offset=0)]), LakeTable._write_commit, None
+
+    def write_late(self, opened, changes, properties, **more):
+        nonlocal second
+        if second is None:
+            second = begin_again(orders, table)
+        write(self, opened, changes, properties, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "_write_commit", write_late.__get__(table))
+        orders.commit(table, [999], offset=9, seen=seen)
+    for act in (
+        second.read_position,
+        orders.rebuildable().find_rebuild,
+        lambda: orders.rebuildable().swap_in(str(second.refresh().metadata().id), generation=1),
+    ):
+        with pytest.raises(RefusedError, match="has rows of another one") as caught:
+            act()
+        assert caught.value.hint == "discard it: seamark pipelines rebuild orders --discard"
+    assert orders.rebuildable().discard_rebuild()
+    orders.rebuildable().begin_rebuild(LANDING, digest="d3")
+    assert orders.ids() == [0, 1]
+
+
+def test_rebuild_begins_after_a_swap_whose_process_was_killed_before_it_discarded_the_log(orders):
+    rebuild = orders.rebuildable().begin_rebuild(LANDING, digest="d1")
+    orders.land(open_rebuild(orders.open(), rebuild=rebuild), [7], offset=2)
+    table = orders.rebuildable()
+    table.swap_in(rebuild, generation=table.find_rebuild().contents.generation)
+    again = orders.rebuildable()
+    assert again.find_rebuild().is_swapped
+    again.discard_rebuild()
+    again.begin_rebuild(LANDING, digest="d1")
+    assert not again.find_rebuild().is_swapped
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_run_with_another_definition_than_a_rebuild_does_not_continue_after_it(orders, is_same):
+    """The columns of both definitions are the same, and an expression may be another one."""
+    target, first = LakeTarget(LANDING, orders.lake), LedgerEntry("orders", "t1", 0, next_offset=0)
+    target.prepare(None)
+    target.claim([first])
+    digest = build_digest(LANDING) if is_same else "that of another definition"
+    rebuild = orders.rebuildable().begin_rebuild(LANDING, digest=digest)
+    orders.land(open_rebuild(orders.open(), rebuild=rebuild), [7], offset=2)
+    version, generation = orders.open().refresh().version(), orders.rebuildable().find_rebuild().contents.generation
+    orders.rebuildable().swap_in(rebuild, generation=generation)
+    if is_same:
+        target.claim([first])
+    else:
+        with pytest.raises(RefusedError, match="was rebuilt by another definition") as caught:
+            target.claim([first])
+        assert "start the run or the application again" in caught.value.hint
+        LakeTarget(LANDING, orders.lake).claim([first])
+    # Nobody knows the definition of the first files.
+    orders.rebuildable().restore(version, generation=0)
+    target.claim([first])
+
+
+def test_offsets_are_set_once_if_the_answer_is_lost_and_a_run_has_committed_since(orders, monkeypatch):
+    """Set again, they would have the run append its batch a second time."""
+    table, write, asked = orders.open(), LakeTable._write_commit, []
+
+    def write_and_lose(self, opened, changes, properties, **more):
+        write(self, opened, changes, properties, **more)
+        asked.append(opened.version())
+        other = orders.open()
+        orders.commit(other, [10], offset=1, seen=other.read_position())
+        raise UnreachableError("no answer")
+
+    monkeypatch.setattr(table, "_write_commit", write_and_lose.__get__(table))
+    table.place([LedgerEntry("orders", "t1", 0, next_offset=0)])
+    assert len(asked) == 1
+    assert [one.next_offset for one in orders.open().read().values()] == [1]
+    assert orders.ids() == [0, 1, 10]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -276,18 +275,21 @@ pipelines:
     to: {lake: lake, table: raw/orders, mode: upsert, key: [id]%s}
     columns: {id: {type: bigint%s}, version: bigint}
 """
+DEAD_LETTERS = "    on_error: {dead_letter: {}}\n"
 
 
 @pytest.mark.parametrize(
-    ("order", "source", "is_enough"),
+    ("order", "more", "is_enough"),
     [
-        (", order: [kafka.offset]", ", from: key", True),
+        (", order: [kafka.offset]", "", True),
         # A late record with an older version is the last of its key.
-        (", order: [version]", ", from: key", False),
+        (", order: [version]", "", False),
+        # A bad record is the last of its key, and the row is that of an earlier one.
+        (", order: [kafka.offset]", DEAD_LETTERS, False),
     ],
 )
-def test_compacted_topic_is_enough_only_if_its_last_record_of_a_key_counts(desk, order, source, is_enough):
-    desk.write(KEYED % (order, source))
+def test_compacted_topic_is_enough_only_if_its_last_record_of_a_key_counts(desk, order, more, is_enough):
+    desk.write(KEYED % (order, ", from: key") + more)
     desk.brokers.topics["orders"].configs["cleanup.policy"] = "compact"
     losses = desk.fleet.pipelines.plan_rebuild(desk.spec).find_losses()
     assert ("compacted" not in " ".join(losses)) == is_enough
@@ -318,24 +320,26 @@ def test_rebuild_that_can_not_continue_says_to_discard_it_and_not_to_move_the_pi
     assert caught.value.hint.endswith("seamark pipelines rebuild orders --discard")
 
 
-@pytest.mark.parametrize(
-    ("hours", "retention", "is_kept"),
-    [(20, None, True), (25, None, False), (25, "172800000", True), (None, None, False)],
-)
-def test_undo_of_a_keyed_table_needs_the_deletes_of_a_compacted_topic(desk, hours, retention, is_kept):
-    """A row whose delete is no longer in the topic would stay."""
-    committed_at = None if hours is None else time.time() - hours * 3600
-    desk.table.commit(is_keyed=True, committed_at=committed_at)
+def test_undo_of_a_keyed_table_is_refused_if_its_topic_is_compacted(desk):
+    """The row of a key may come from a record that isn't the last one, and a delete is gone after a time."""
+    desk.write(KEYED % ("", ", from: key"))
     desk.fill()
     done = desk.swap()
-    retained = {} if retention is None else {"delete.retention.ms": retention}
-    desk.brokers.topics["orders"].configs.update({"cleanup.policy": "compact", **retained})
-    if is_kept:
-        assert desk.fleet.apply(desk.fleet.undo(done)).is_done
-        return
+    desk.brokers.topics["orders"].configs["cleanup.policy"] = "compact"
     with pytest.raises(RefusedError, match="no longer has all records since then") as caught:
         desk.fleet.undo(done)
-    assert "keeps deletes (tombstones) for 86,400 s only" in caught.value.cause
+    assert "is compacted" in caught.value.cause
+
+
+def test_rebuild_does_not_begin_with_another_topic_than_the_one_that_was_checked(desk):
+    """It would have only the rows of the new topic; and after a copy in place all rows of the former one twice."""
+    checked = desk.fleet.pipelines.plan_rebuild(desk.spec).topic_id
+    topic = LandTopic(desk.spec.landing, desk.brokers, is_rebuild=True, topic_id=checked)
+    topic.read_firsts({}, start=OffsetSpec.EARLIEST)
+    recreate(desk)
+    with pytest.raises(RefusedError, match="was recreated") as caught:
+        topic.read_firsts({}, start=OffsetSpec.EARLIEST)
+    assert caught.value.hint.endswith("seamark pipelines rebuild orders --discard")
 
 
 def test_topic_whose_configs_can_not_be_read_may_be_compacted(desk, monkeypatch):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from seamark.core.strict_json import StoredFormat, check_format
-from seamark.errors import RefusedError
+from seamark.errors import FencedError, NotFoundError, RefusedError
+from seamark.tables.delta.location import TableLocation
 from seamark.tables.model import LedgerEntry
 
 _PROPERTY = "delta.logRetentionDuration"
@@ -49,6 +50,7 @@ FORMAT = StoredFormat("Delta commit", 1)
 
 _OWNER, _RUN, _OFFSETS, _TOPIC, _NEXT = "owner", "run", "offsets", "topic", "next"
 _TIMES, _SINCE, _NEWEST, _HELD = "record_times", "since", "newest", "held_until"
+_REBUILD = "rebuild"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class CommitOffsets:
     times: RecordTimes | None = None
     # In milliseconds since the epoch: no run begins before. Nothing depends on it but who comes first.
     held_until: int = 0
+    # The ID of the rebuild in whose log the commit belongs; "" for the table itself.
+    rebuild: str = ""
 
     def by_key(self) -> dict[tuple[str, int], LedgerEntry]:
         """The entries by the topic's id and the partition."""
@@ -87,7 +91,36 @@ class CommitOffsets:
             topic[_NEXT][str(entry.partition)] = entry.next_offset
         times = {} if self.times is None else {_TIMES: {_SINCE: self.times.since, _NEWEST: self.times.newest}}
         held = {_HELD: self.held_until} if self.held_until else {}
-        return json.dumps({**FORMAT.field, _OWNER: self.owner, _RUN: self.run, _OFFSETS: topics, **times, **held})
+        rebuild = {_REBUILD: self.rebuild} if self.rebuild else {}
+        known = {**FORMAT.field, _OWNER: self.owner, _RUN: self.run, _OFFSETS: topics}
+        return json.dumps({**known, **times, **held, **rebuild})
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a landing stands: the commit that says it, None before the first; what it says, and when it was made."""
+
+    commit: int | None
+    vector: CommitOffsets
+    made_at_ms: int = field(default=0, compare=False)
+
+    def is_same(self, other: Position) -> bool:
+        """Whether both are one commit: a log that was begun again has another one of the same number.
+
+        What a commit said is "" if Delta has cleaned it away.
+        """
+        runs = {self.vector.run, other.vector.run} - {""}
+        return self.commit == other.commit and len(runs) <= 1
+
+    def list_missing(self, wanted: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+        """Return the entries of partitions that it doesn't have."""
+        known = self.vector.by_key()
+        return [entry for entry in wanted if entry.key not in known]
+
+    @property
+    def entries(self) -> dict[tuple[str, int], LedgerEntry]:
+        """By the topic's id and the partition. The epoch is the commit: each one is a new one."""
+        return {key: replace(entry, epoch=self.commit or 0) for key, entry in self.vector.by_key().items()}
 
 
 def read_vector(text: object, *, place: str) -> CommitOffsets:
@@ -102,7 +135,8 @@ def read_vector(text: object, *, place: str) -> CommitOffsets:
         check_format(FORMAT, found, where=f"the commit {place}")
         times = None if (told := found.get(_TIMES)) is None else RecordTimes(int(told[_SINCE]), int(told[_NEWEST]))
         entries, held = tuple(_read_entries(found[_OFFSETS])), int(found.get(_HELD, 0))
-        return CommitOffsets(str(found[_OWNER]), str(found[_RUN]), entries, times, held_until=held)
+        rebuild = str(found.get(_REBUILD, ""))
+        return CommitOffsets(str(found[_OWNER]), str(found[_RUN]), entries, times, held_until=held, rebuild=rebuild)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RefusedError(
             f"can't read commit {place}",
@@ -123,3 +157,22 @@ def _read_entries(topics: Mapping[str, Mapping[str, Any]]) -> Iterable[LedgerEnt
 def _check(is_so: bool, problem: str) -> None:
     if not is_so:
         raise ValueError(problem)
+
+
+def build_forgotten(place: TableLocation, version: int, error: Exception) -> NotFoundError:
+    """Build the error for a version that the log no longer has."""
+    return NotFoundError(
+        f"the log of {place.url} no longer has version {version}",
+        cause=" ".join(str(error).split())[:300],
+        hint="Delta keeps its log for delta.logRetentionDuration, by default 30 days; rebuild the table again",
+    )
+
+
+def build_fenced(owner: str, found: Position) -> FencedError:
+    """Build the error for offsets that another commit has changed."""
+    return FencedError(
+        f"the offsets of {owner} changed during the batch",
+        cause=f"commit {found.commit} of the table changed them: another run, or a move of the offsets",
+        hint="stop all other runs of the pipeline, then run it again; no rows are duplicated",
+        context={"owner": owner},
+    )

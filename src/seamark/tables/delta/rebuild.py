@@ -7,6 +7,7 @@ of the table has them, so readers don't see them. A transaction in the table's l
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Iterable
 
 import pyarrow.fs as pafs
@@ -15,17 +16,18 @@ from seamark.core.refs import parse_owner
 from seamark.errors import NotFoundError, RefusedError, StaleFilesError, UnreachableError
 from seamark.tables.definition import Landing
 from seamark.tables.delta.buckets import build_tombstone_path, parse_bucket_name
+from seamark.tables.delta.commits import Position, build_forgotten
 from seamark.tables.delta.files import build_table_schema
 from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.maintenance import explain_unreadable, open_rebuild
 from seamark.tables.delta.stored_files import TableContents, build_layout
-from seamark.tables.delta.table import GENERATION, LakeTable, Position, build_forgotten
+from seamark.tables.delta.table import GENERATION, LakeTable
 from seamark.tables.delta.technology import build_lake_layout
 from seamark.tables.model import TableRebuild, TableVersion, check_ahead
 
 _DIGEST = "seamark.definition"
-# Of the random digits of a table's ID: a transaction of Delta has 63 bits.
-_GENERATION_DIGITS = 15
+# Of the random digits of a table's ID, and of the digest: a transaction of Delta has 63 bits.
+_ID_DIGITS, _DIGEST_BITS = 8, 28
 
 
 class DeltaRebuild:
@@ -60,19 +62,18 @@ class DeltaRebuild:
             opened = rebuild.refresh()
             metadata = opened.metadata()
             layout = build_layout(opened)
+            digest = metadata.configuration.get(_DIGEST) or ""
         own = {file.path for file in contents.files}
         version = TableVersion(
             contents.version,
-            _build_generation(str(metadata.id)),
+            build_generation(str(metadata.id), digest),
             len(contents.files),
             _count_rows(contents),
             contents.vector.by_key(),
             layout.columns,
-            _is_keyed(contents),
         )
-        digest = metadata.configuration.get(_DIGEST) or ""
         # A rebuild without rows has no files to find.
-        is_swapped = version.generation == self._read_generation() or not own.isdisjoint(self._list_known())
+        is_swapped = version.generation == self._table.read_generation() or not own.isdisjoint(self._list_known())
         return TableRebuild(str(metadata.id), digest, version, is_swapped=is_swapped)
 
     def begin_rebuild(self, definition: Landing, *, digest: str) -> str:
@@ -122,6 +123,8 @@ class DeltaRebuild:
         The newest commit is deleted first: what is left by a kill is the rebuild as it was earlier.
         """
         log = self._rebuild.log
+        # What was read of its log is of no use for another one.
+        self._rebuild = open_rebuild(self._table)
         try:
             store = log.open_files()
             found = store.get_file_info(pafs.FileSelector(log.path, recursive=True, allow_not_found=True))
@@ -233,13 +236,7 @@ class DeltaRebuild:
             _count_rows(contents),
             contents.vector.by_key(),
             layout.columns,
-            _is_keyed(contents),
-            contents.made_at_ms / 1000 if contents.made_at_ms else None,
         )
-
-    def _read_generation(self) -> int:
-        with self._table.telling():
-            return self._table.refresh().transaction_version(GENERATION) or 0
 
     def _find_last(self, since: int) -> int:
         """Find the last version before the first commit after `since` that replaced all files.
@@ -304,14 +301,20 @@ def _list_paths(path: str) -> Iterable[str]:
     return (path, build_tombstone_path(path)) if found is not None and found.has_tombstones else (path,)
 
 
-def _is_keyed(contents: TableContents) -> bool:
-    return any(parse_bucket_name(file.path, size=0) is not None for file in contents.files)
-
-
 def _count_rows(contents: TableContents) -> int | None:
     counts = [json.loads(file.stats).get("numRecords") for file in contents.files]
     return None if None in counts else sum(counts)
 
 
-def _build_generation(table_id: str) -> int:
-    return int(table_id.replace("-", "")[:_GENERATION_DIGITS], 16)
+def build_generation(table_id: str, digest: str) -> int:
+    """Return the generation of the files of a rebuild: a number of 60 bits, of which 28 are of its definition."""
+    return int(table_id.replace("-", "")[:_ID_DIGITS], 16) << _DIGEST_BITS | _shorten(digest)
+
+
+def is_generation_of(generation: int, digest: str) -> bool:
+    """Return whether a definition may have written the files of a generation; nobody knows it of the first one."""
+    return not generation or generation & ((1 << _DIGEST_BITS) - 1) == _shorten(digest)
+
+
+def _shorten(digest: str) -> int:
+    return zlib.crc32(digest.encode()) >> (32 - _DIGEST_BITS)

@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -31,7 +31,15 @@ from seamark.errors import (
     UnknownOutcomeError,
     UnreachableError,
 )
-from seamark.tables.delta.commits import CommitOffsets, RecordTimes, find_renewal_ms, read_vector
+from seamark.tables.delta.commits import (
+    CommitOffsets,
+    Position,
+    RecordTimes,
+    build_fenced,
+    build_forgotten,
+    find_renewal_ms,
+    read_vector,
+)
 from seamark.tables.delta.files import DataFile
 from seamark.tables.delta.location import TableLocation
 from seamark.tables.delta.stored_files import (
@@ -54,28 +62,6 @@ _TRIES = 40
 Committed = TypeVar("Committed")
 _PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Where a landing stands: the commit that says it, None before the first; what it says, and when it was made."""
-
-    commit: int | None
-    vector: CommitOffsets
-    made_at_ms: int = field(default=0, compare=False)
-
-    def is_same(self, other: Position) -> bool:
-        """Whether both are one commit: a log that was begun again has another one of the same number.
-
-        What a commit said is "" if Delta has cleaned it away.
-        """
-        runs = {self.vector.run, other.vector.run} - {""}
-        return self.commit == other.commit and len(runs) <= 1
-
-    @property
-    def entries(self) -> dict[tuple[str, int], LedgerEntry]:
-        """By the topic's id and the partition. The epoch is the commit: each one is a new one."""
-        return {key: replace(entry, epoch=self.commit or 0) for key, entry in self.vector.by_key().items()}
 
 
 class LakeTable:
@@ -174,7 +160,10 @@ class LakeTable:
             UnreachableError: the store has not answered. `read_position` shows whether it is done.
         """
         moved = {**seen.entries, **{entry.key: entry for entry in entries}}
-        vector = CommitOffsets(self.owner, uuid4().hex, tuple(moved.values()), times or seen.vector.times)
+        run = uuid4().hex
+        vector = CommitOffsets(
+            self.owner, run, tuple(moved.values()), times or seen.vector.times, rebuild=self._table_id
+        )
         return self._commit(list(files), vector, seen=seen, rewrite=rewrite)
 
     def replace_files(self, files: Iterable[DataFile], rewrite: Rewrite) -> int:
@@ -284,7 +273,7 @@ class LakeTable:
         def claim() -> Position:
             # Read in each attempt: a running landing may have advanced the offsets.
             seen = self.read_position()
-            return self.commit([], _list_missing(wanted, seen), seen=seen)
+            return self.commit([], seen.list_missing(wanted), seen=seen)
 
         found = self._insist(claim).entries
         return [found[entry.key] for entry in wanted]
@@ -303,7 +292,7 @@ class LakeTable:
                     f"{self.owner} can't run now: its table is about to be replaced by a rebuild",
                     hint=f"run it again in {-(-left // 1000)} s",
                 )
-            missing = _list_missing(wanted, seen)
+            missing = seen.list_missing(wanted)
             return self.commit([], missing, seen=seen) if missing else self.renew(seen)
 
         return self._insist(enter)
@@ -326,7 +315,7 @@ class LakeTable:
         """
         found = self.read_position()
         if not found.is_same(seen):
-            raise _build_fenced(self.owner, found)
+            raise build_fenced(self.owner, found)
 
     def renew(self, seen: Position) -> Position:
         """Commit the offsets once more if the commit that contains them may soon be cleaned away.
@@ -343,11 +332,14 @@ class LakeTable:
         return self.commit([], [], seen=seen)
 
     def _insist(self, change: Callable[[], Position]) -> Position:
-        """Make a commit without rows, which looks where the landing is and may lose to a run: nothing was landed."""
+        """Make a commit without rows, which may lose to a run: nothing was landed."""
         for number in range(_TRIES):
             try:
                 return change()
             except FencedError:
+                if self._table_id:
+                    # A rebuild was discarded, or another process continues it.
+                    raise
                 # A run has committed meanwhile. Who sets offsets goes before who lands.
                 _pause(number)
         raise UnreachableError(
@@ -374,7 +366,10 @@ class LakeTable:
         if rewrite is not None:
             changes += [build_remove(file) for file in rewrite.removed]
 
+        tried: Position | None = None
+
         def commit() -> Position:
+            nonlocal tried
             with self.telling():
                 table = self.refresh()
                 found = self._read_position(table, may_be_lost=True)
@@ -382,10 +377,15 @@ class LakeTable:
                     # The answer to an earlier try was lost.
                     return found
                 if not found.is_same(seen):
-                    raise _build_fenced(self.owner, found)
+                    if tried is not None and self._read_run(tried.commit) == vector.run:
+                        # The same, and another run has committed since.
+                        return tried
+                    raise build_fenced(self.owner, found)
                 if rewrite is not None:
                     rewrite.check(table)
-                return self._try(table, changes, vector)
+                tried = Position(table.version() + 1, vector, _read_clock_ms())
+                self._write_commit(table, changes, _build_properties(table, vector))
+                return tried
 
         return self._persist(commit, what=f"{self.owner} could not commit to {self.at.url}")
 
@@ -406,11 +406,6 @@ class LakeTable:
             cause=f"{_TRIES} attempts failed, the last one with: {failure}",
             hint="check the storage of the lake, then run the pipeline again; no rows are duplicated",
         )
-
-    def _try(self, table: DeltaTable, changes: list[Any], vector: CommitOffsets) -> Position:
-        number = table.version() + 1
-        self._write_commit(table, changes, _build_properties(table, vector))
-        return Position(number, vector, _read_clock_ms())
 
     def open_version(self, version: int) -> DeltaTable:
         """Return the table as it was, for a block within `telling`.
@@ -450,7 +445,7 @@ class LakeTable:
             UnknownOutcomeError: The store has not answered. The generation of the table shows whether it is done.
         """
         # An earlier version may have been held for the swap that replaced it.
-        vector = replace(contents.vector, owner=self.owner, run=uuid4().hex, held_until=0)
+        vector = replace(contents.vector, owner=self.owner, run=uuid4().hex, held_until=0, rebuild="")
 
         def replace_once() -> None:
             with self.telling():
@@ -479,15 +474,17 @@ class LakeTable:
             commit_properties=properties,
         )
 
+    def read_generation(self) -> int:
+        """Return the generation of the table's files; 0 for those that no rebuild has written."""
+        with self.telling():
+            return self.refresh().transaction_version(GENERATION) or 0
+
     def _read_position(self, table: DeltaTable, *, may_be_lost: bool) -> Position:
         number = table.transaction_version(self.owner)
         if number is None:
             return Position(None, CommitOffsets(self.owner, ""))
-        place = f"{self.log.path}/_delta_log/{number:020}.json"
-        try:
-            with self.log.open_files().open_input_stream(place) as file:
-                lines = file.read().splitlines()
-        except FileNotFoundError:
+        found = self._read_info(number)
+        if found is None:
             if may_be_lost:
                 return Position(number, CommitOffsets(self.owner, ""))
             raise RefusedError(
@@ -495,12 +492,36 @@ class LakeTable:
                 cause=f"its last commit, {number}, was deleted by Delta after delta.logRetentionDuration",
                 hint="copy them from the group that shows its lag: seamark offsets copy "
                 f"group/{find_mirror(self.owner)} {self.owner}",
-            ) from None
+            )
+        info, vector = found
+        made_at = info.get("timestamp")
+        if vector.rebuild and vector.rebuild != str(table.metadata().id):
+            # Its request was under way when the rebuild was discarded, and reached the log of this one.
+            raise RefusedError(
+                f"the rebuild of {self.at.url} has rows of another one, which was discarded; no changes were made",
+                hint=f"discard it: seamark pipelines rebuild {parse_owner(self.owner).name} --discard",
+            )
+        return Position(number, vector, made_at if isinstance(made_at, int) else 0)
+
+    def _read_info(self, number: int) -> tuple[Mapping[str, Any], CommitOffsets] | None:
+        """Read what a commit of this pipeline says; None if Delta has cleaned it away."""
+        place = f"{self.log.path}/_delta_log/{number:020}.json"
+        try:
+            with self.log.open_files().open_input_stream(place) as file:
+                lines = file.read().splitlines()
+        except FileNotFoundError:
+            return None
         infos = [found["commitInfo"] for found in map(json.loads, lines) if "commitInfo" in found]
         info = infos[0] if infos else {}
-        made_at = info.get("timestamp")
-        vector = read_vector(info.get("userMetadata"), place=place)
-        return Position(number, vector, made_at if isinstance(made_at, int) else 0)
+        return info, read_vector(info.get("userMetadata"), place=place)
+
+    def _read_run(self, number: int | None) -> str:
+        """Return which run made a commit; "" if another program did, or if that isn't known."""
+        try:
+            found = None if number is None else self._read_info(number)
+        except RefusedError:
+            return ""
+        return "" if found is None else found[1].run
 
     def _find(self) -> DeltaTable | None:
         try:
@@ -510,7 +531,8 @@ class LakeTable:
 
     def refresh(self) -> DeltaTable:
         """The table as it is now, for a block within `telling`."""
-        if self._table is not None:
+        # A log that was begun again is read on from the version of the former one, with its ID and columns.
+        if self._table is not None and not self._table_id:
             self._table.update_incremental()
             return self._table
         try:
@@ -567,11 +589,6 @@ def _build_deletion(until_ms: int) -> CommitProperties:
     return CommitProperties(max_commit_retries=0, app_transactions=[Transaction(_DELETION, until_ms)])
 
 
-def _list_missing(wanted: Iterable[LedgerEntry], seen: Position) -> list[LedgerEntry]:
-    known = seen.vector.by_key()
-    return [entry for entry in wanted if entry.key not in known]
-
-
 def _read_clock_ms() -> int:
     return int(time.time() * 1000)
 
@@ -579,21 +596,3 @@ def _read_clock_ms() -> int:
 def _pause(number: int) -> None:
     longest = min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2 ** min(number, 6))
     time.sleep(longest * random.uniform(0.5, 1.0))  # noqa: S311 - so that two do not meet again
-
-
-def build_forgotten(place: TableLocation, version: int, error: Exception) -> NotFoundError:
-    """Build the error for a version that the log no longer has."""
-    return NotFoundError(
-        f"the log of {place.url} no longer has version {version}",
-        cause=" ".join(str(error).split())[:300],
-        hint="Delta keeps its log for delta.logRetentionDuration, by default 30 days; rebuild the table again",
-    )
-
-
-def _build_fenced(owner: str, found: Position) -> FencedError:
-    return FencedError(
-        f"the offsets of {owner} changed during the batch",
-        cause=f"commit {found.commit} of the table changed them: another run, or a move of the offsets",
-        hint="stop all other runs of the pipeline, then run it again; no rows are duplicated",
-        context={"owner": owner},
-    )
