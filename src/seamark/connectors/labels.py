@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -286,8 +286,12 @@ class LabelPlan:
     planned, and a note reports that.
     """
 
-    def __init__(self, desired: Mapping[str, DesiredConnector], request: SectionRequest) -> None:
+    def __init__(
+        self, desired: Mapping[str, DesiredConnector], request: SectionRequest, *, clusters: Collection[str]
+    ) -> None:
+        """Read the labels. `clusters` are the Connect clusters of the context."""
         self._request = request
+        self._clusters = clusters
         self._ownership = request.ownership
         self._declares = any(one.labels for one in desired.values())
         self._held: Mapping[str, RegisteredLabels] = {}
@@ -303,7 +307,12 @@ class LabelPlan:
 
     @property
     def own(self) -> tuple[str, ...]:
-        """Return the connectors with labels that this spec declared."""
+        """Return the connectors of this context with labels that this spec declared."""
+        return tuple(owner for owner in self._labeled if parse_owner(owner).cluster in self._clusters)
+
+    @property
+    def _labeled(self) -> tuple[str, ...]:
+        """Return all connectors with labels that this spec declared, also those that this context doesn't have."""
         return tuple(owner for owner, held in self._held.items() if held.spec == self._ownership.spec)
 
     def plan(self, selected: Mapping[str, DesiredConnector], *, gone: Iterable[str]) -> dict[str, LabelConnector]:
@@ -350,7 +359,8 @@ class LabelPlan:
 
     def extend(self, part: SectionPlan, actions: Mapping[str, LabelConnector]) -> SectionPlan:
         """Return the plan of the connectors with these actions. A connector that it changes anyway keeps one line."""
-        left = set(self.own) - actions.keys()
+        # Labels in another context count, too: that context would read them no longer.
+        left = set(self._labeled) - actions.keys()
         has_labels = self._ownership.has_labels if self._notes else self._declares or bool(left)
         reads = self._request.reads
         seen = [one.see(reads, self._held.get(owner, NO_LABELS)) for owner, one in actions.items()]

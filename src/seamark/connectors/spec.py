@@ -75,7 +75,7 @@ class ConnectorKind(SpecKind[DesiredConnector]):
         """Read each Connect cluster once, and compare it with the declarations."""
         setting = request.reads.use(CONNECTOR_SETTING)()
         desired = build_desired(wanted, setting.clusters.names)
-        labels = LabelPlan(desired, request)
+        labels = LabelPlan(desired, request, clusters=setting.clusters.names)
         if request.prune and not desired:
             raise UsageError(
                 "the spec has no connectors, so --prune would delete everything",
@@ -115,7 +115,8 @@ class ConnectorKind(SpecKind[DesiredConnector]):
         desired = build_desired(wanted, setting.clusters.names)
         if not desired:
             raise UsageError("the spec has no connectors", hint="pass the files of the connectors to delete")
-        chosen, labels = select_owners(desired, request.names), LabelPlan(desired, request)
+        chosen = select_owners(desired, request.names)
+        labels = LabelPlan(desired, request, clusters=setting.clusters.names)
         readings = _read(chosen, setting.clusters, wanted=chosen)
         going = find_surplus(chosen, readings.live)
         labeled = labels.plan({}, gone=chosen)

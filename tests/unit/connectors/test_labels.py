@@ -1,5 +1,7 @@
 """Labels of connectors: planned from specs, kept in the journal, never sent to Connect."""
 
+from dataclasses import replace
+
 import pytest
 
 from seamark.changes.plan import read_plan_file
@@ -270,6 +272,57 @@ def test_labels_belong_to_a_connect_cluster_not_to_its_name(tmp_path, game):
     with open_living_fleet(tmp_path, lake, other, groups={"lake": "workers", "game": "others"}) as fleet:
         found = fleet.connectors.read_labels(fleet.connectors.list().items)
     assert {one.owner: one.labels for one in found} == {"lake/a": GAME, "game/a": {}}
+
+
+@pytest.mark.parametrize("cluster", ["lake", "game"])
+def test_labels_in_a_connect_cluster_of_another_context_are_left_alone(tmp_path, game, cluster):
+    game.add("a", SOURCE_CONFIG)
+    with open_living_fleet(tmp_path, game) as fleet:
+        apply(fleet, want("a", GAME))
+    # The same spec in a context whose Connect cluster has another name, or the same name and other workers.
+    other = LivingConnect(cluster=cluster)
+    for name in ("a", "b"):
+        other.add(name, SOURCE_CONFIG)
+    with open_living_fleet(tmp_path, other, groups={cluster: "others"}) as fleet:
+        assert fleet.plan(spec(want("b"))).is_empty
+        with pytest.raises(NotFoundError, match="no connector of the spec matches"):
+            fleet.plan(spec(want("b")), names=["*/a"])
+        planned = fleet.plan(spec(want("b", SHOP)))
+        assert {effect.subject for effect in planned.effects} == {f"connector/{cluster}/b"}
+        assert fleet.apply(planned).is_done
+        assert read(fleet) == {"a": {}, "b": SHOP}
+        # The last labels of this context.
+        apply(fleet, want("b"))
+        assert fleet.plan(spec(want("b"))).is_empty
+    with open_living_fleet(tmp_path, game) as fleet:
+        assert read(fleet) == {"a": GAME}
+        # The last change of the spec was made in the other context, and the spec still knows that it has labels here.
+        assert list_fields(fleet.plan(spec(want("a")))) == [
+            ("labels.team", "game", None),
+            ("labels.tier", "gold", None),
+        ]
+
+
+def test_a_connect_cluster_that_is_not_identified_does_not_hinder_another_one(tmp_path, game, monkeypatch):
+    pond, groups = LivingConnect(cluster="pond"), {"game": "workers", "pond": "others"}
+    game.add("a", SOURCE_CONFIG)
+    pond.add("b", SOURCE_CONFIG)
+    wanted = [replace(want("a", GAME), cluster="game"), replace(want("b", GAME), cluster="pond")]
+    with open_living_fleet(tmp_path, game, pond, groups=groups) as fleet:
+        apply(fleet, *wanted)
+    changed = [replace(one, labels=SHOP) for one in wanted]
+    with open_living_fleet(tmp_path, game, pond, groups=groups) as fleet:
+        identify = type(fleet._identities).identify
+        monkeypatch.setattr(
+            type(fleet._identities), "identify", lambda self, name: None if name == "pond" else identify(self, name)
+        )
+        # The pattern matches nothing in pond, although "Kafka" describes its workers.
+        planned = fleet.plan(spec(*changed), names=["*a*"])
+        assert {effect.subject for effect in planned.effects} == {"connector/game/a"}
+        assert fleet.apply(planned).is_done
+    monkeypatch.undo()
+    with open_living_fleet(tmp_path, game, pond, groups=groups) as fleet:
+        assert read(fleet) == {"a": SHOP, "b": GAME}
 
 
 def test_labels_are_unknown_where_the_connect_cluster_is_not_identified(fleet, game, monkeypatch):
