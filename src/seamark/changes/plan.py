@@ -307,7 +307,8 @@ class PlannedChange:
     `steps` contain the secrets of the configs in memory, the plan doesn't. `print` shows what a user needs to decide,
     and a notebook displays it automatically. `drifts` are changes made outside the spec that the plan was built from,
     and `survey` is what planning read. If `is_saved`, the plan came from a file: its text omits nothing, because the
-    file may have been edited.
+    file may have been edited. `blocked_by` is why something that the spec declares could not be planned: `fleet.apply`
+    raises it.
     """
 
     plan: Plan
@@ -317,11 +318,21 @@ class PlannedChange:
     survey: tuple[ClusterSurvey, ...] = ()
     needs: Needs = field(default_factory=Needs, repr=False)
     is_saved: bool = False
+    blocked_by: SeamarkError | None = field(default=None, repr=False)
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
         return self.plan.is_empty
+
+    def check_complete(self) -> None:
+        """Check that everything that a spec declares could be planned.
+
+        Raises:
+            SeamarkError: Something could not be.
+        """
+        if self.blocked_by is not None:
+            raise self.blocked_by
 
     def with_pace(self, pace: PaceSettings | None) -> PlannedChange:
         """Return the same change with another pace than that of the context; with none for the usual one.
@@ -352,6 +363,7 @@ class PlannedChange:
             survey=self.survey,
             is_complete=self.is_saved,
             is_preview=is_preview,
+            is_blocked=self.blocked_by is not None,
         )
 
     def __str__(self) -> str:

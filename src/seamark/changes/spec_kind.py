@@ -18,7 +18,7 @@ from seamark.changes.environment import Environment
 from seamark.changes.plan import PlannedChange
 from seamark.core.files import FileLocation
 from seamark.core.refs import parse_subject
-from seamark.errors import SpecError
+from seamark.errors import SeamarkError, SpecError
 from seamark.report.words import render_names
 
 if TYPE_CHECKING:
@@ -179,7 +179,8 @@ class SectionPlan:
     The lines of the plan are those of the actions, unless the kind sets its own `lines`. `last_notes` follow the notes
     of all sections. `drifts` are changes made outside the spec, `survey` is what was read, and `gone` are resources
     that the spec owned and that no longer exist. `states` are the managed states of connectors, by owner, and
-    `has_labels` tells whether the journal has labels of the spec afterward. With `world`, the plan is completed from
+    `has_labels` tells whether the journal has labels of the spec afterward. `blocked_by` is why something that the spec
+    declares could not be planned: then the plan can be shown, but not applied. With `world`, the plan is completed from
     what was read there.
     """
 
@@ -193,6 +194,7 @@ class SectionPlan:
     gone: frozenset[str] = frozenset()
     states: Mapping[str, str] = field(default_factory=dict)
     has_labels: bool = False
+    blocked_by: SeamarkError | None = None
     world: Environment | None = field(default=None, repr=False)
 
     @property

@@ -54,6 +54,7 @@ def build_plan_view(
     survey: Sequence[ClusterSurvey] = (),
     is_complete: bool = False,
     is_preview: bool = False,
+    is_blocked: bool = False,
 ) -> View[Effect]:
     """Build the view of a plan with its effects; for a plan from a spec also with its drift and what was examined.
 
@@ -64,6 +65,7 @@ def build_plan_view(
         survey: The Connect clusters that were read, and how many connectors each has.
         is_complete: Whether text in any format shows everything that the plan does, as the wide format does.
         is_preview: Whether the command ends here, so that the text can end with "No changes were made."
+        is_blocked: Whether something that the spec declares could not be planned; a note has the reason.
     """
     more = {"drift": [_build_drift(drift) for drift in drifts], "clusters": [_build_survey(found) for found in survey]}
     return View(
@@ -77,6 +79,7 @@ def build_plan_view(
             drifts=drifts,
             survey=survey,
             is_preview=is_preview,
+            is_blocked=is_blocked,
         ),
     )
 
@@ -142,6 +145,7 @@ def _build_lines(
     drifts: Sequence[Drift],
     survey: Sequence[ClusterSurvey],
     is_preview: bool,
+    is_blocked: bool,
 ) -> list[Line]:
     lines = [_build_head(plan, survey), *([line(f"  undoes change {plan.undoes}")] if plan.undoes else [])]
     subjects = [*(effect.subject for effect in effects), *(drift.subject for drift in drifts)]
@@ -154,7 +158,7 @@ def _build_lines(
         lines += _build_settings(plan)
     lines += [line(Span("! ", Style.WARN), note) for note in plan.notes]
     if plan.is_empty:
-        return [*lines, line("No changes. Everything is as it should be.")]
+        return [*lines, line("No changes." if is_blocked else "No changes. Everything is as it should be.")]
     if plan.pace is not None:
         wait = "; each group waits until the workers are stable" if plan.pace.wait_stable else ""
         lines.append(line(f"Pace: {render_number(plan.pace.parallel)} at once{wait}."))

@@ -172,12 +172,13 @@ def confirm_and_apply(
     session: Session, fleet: Fleet, planned: PlannedChange, how: ChangeOptions, *, pace: Pace | None = None
 ) -> None:
     """Show, confirm and apply a plan."""
-    is_preview = how.dry_run or how.out is not None or planned.is_empty
+    is_preview = how.dry_run or how.out is not None or (planned.is_empty and planned.blocked_by is None)
     show_plan(session, planned, is_preview=is_preview)
     if how.out is not None:
         _save(session, fleet, planned, how.out)
     if is_preview:
         return
+    planned.check_complete()
     word = confirm_plan(session, fleet, planned, yes=how.yes)
     run_change(session, lambda progress: fleet.apply(planned, progress, pace=pace, confirm=word))
 

@@ -283,7 +283,7 @@ class LabelPlan:
     """Compares the labels that a spec declares with those in the journal.
 
     The journal is not read for a spec that declares no labels and has none there. If it can't be read, no labels are
-    planned, and a note reports that.
+    planned, and a note reports that. Such a plan can't be applied if labels are declared.
     """
 
     def __init__(
@@ -295,7 +295,8 @@ class LabelPlan:
         self._ownership = request.ownership
         self._declares = any(one.labels for one in desired.values())
         self._held: Mapping[str, RegisteredLabels] = {}
-        self._notes: tuple[str, ...] = ()
+        self._trouble: SeamarkError | None = None
+        self._is_blocked = False
         if not self._declares and not self._ownership.has_labels:
             return
         try:
@@ -303,7 +304,7 @@ class LabelPlan:
         except FormatVersionError:
             raise
         except SeamarkError as error:
-            self._notes = (f"labels were checked, but will not be set: {error.message}",)
+            self._trouble = error
 
     @property
     def own(self) -> tuple[str, ...]:
@@ -317,7 +318,8 @@ class LabelPlan:
 
     def plan(self, selected: Mapping[str, DesiredConnector], *, gone: Iterable[str]) -> dict[str, LabelConnector]:
         """Return the actions by connector: `selected` get the declared labels, those that are `gone` lose theirs."""
-        if self._notes:
+        if self._trouble is not None:
+            self._is_blocked = any(one.labels for one in selected.values())
             return {}
         wanted = {owner: one.labels for owner, one in selected.items()} | {
             owner: {} for owner in gone if owner in self._held
@@ -361,7 +363,11 @@ class LabelPlan:
         """Return the plan of the connectors with these actions. A connector that it changes anyway keeps one line."""
         # Labels in another context count, too: that context would read them no longer.
         left = set(self._labeled) - actions.keys()
-        has_labels = self._ownership.has_labels if self._notes else self._declares or bool(left)
+        notes: tuple[str, ...] = ()
+        has_labels = self._declares or bool(left)
+        if self._trouble is not None:
+            notes = (f"labels were checked, but will not be set: {self._trouble.message}",)
+            has_labels = self._ownership.has_labels
         reads = self._request.reads
         seen = [one.see(reads, self._held.get(owner, NO_LABELS)) for owner, one in actions.items()]
         fields = {one.subject: build_label_fields(two.intent) for one, two in zip(actions.values(), seen, strict=True)}
@@ -372,9 +378,10 @@ class LabelPlan:
             part,
             actions=(*part.actions, *actions.values()),
             seen=(*part.seen, *seen),
-            notes=(*part.notes, *self._notes),
+            notes=(*part.notes, *notes),
             lines=tuple(lines),
             has_labels=has_labels,
+            blocked_by=self._trouble if self._is_blocked else None,
         )
 
 

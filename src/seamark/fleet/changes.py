@@ -76,7 +76,7 @@ def refuse_unexpected(plan: Plan, steps: Sequence[Step]) -> None:
 def save_plan(planned: PlannedChange, path: Path, *, find_changes: Callable[[Plan], Changes]) -> SeamarkError | None:
     """Save a plan in a file that only its owner can read. Returns why the file can't be applied, if it can't."""
     plan = planned.plan
-    if not plan.is_empty:
+    if not plan.is_empty or planned.blocked_by is not None:
         try:
             plan = find_changes(plan).save(planned)
         except SeamarkError as error:
@@ -125,9 +125,14 @@ class Changes:
         pace: Pace | None = None,
         confirm: str = "",
     ) -> ChangeResult:
-        """Apply a plan. A plan without actions changes nothing, not even the journal."""
+        """Apply a plan. A plan without actions changes nothing, not even the journal.
+
+        Raises:
+            SeamarkError: The plan is incomplete, is refused, or can't be recorded.
+        """
         if isinstance(planned, Plan):
             planned = self.review(planned)
+        planned.check_complete()
         plan = planned.plan
         if plan.is_empty:
             return ChangeResult("", title=plan.title, ending=Ending.DONE, steps=())
@@ -246,8 +251,9 @@ class Changes:
 
         Raises:
             PermissionDeniedError: No role allows the plan's actions, or the context is read-only.
-            SeamarkError: The journal can't be written.
+            SeamarkError: The plan is incomplete, or the journal can't be written.
         """
+        planned.check_complete()
         check_plan(planned.plan, self._access, self._context, read_labels=self._read_labels)
         check_key(self._journal(), self._world.keys)
         return self._registrations.register(planned.plan)

@@ -297,6 +297,7 @@ class Fleet:
             StalePlanError: The plan is out of date. Nothing was changed.
             LockedError: Another process is changing one of the resources. Nothing was changed.
             JournalError, FencedError: The journal failed, or another process resumed the change in the meantime.
+            SeamarkError: The plan lacks what its spec declares, see `PlannedChange.blocked_by`. Nothing was changed.
         """
         from seamark.changes.plan import Plan  # noqa: PLC0415
 

@@ -142,6 +142,7 @@ class SpecPlans:
             effects=tuple(effect for part in ordered for effect in part.effects),
             drifts=tuple(drift for part in ordered for drift in part.drifts),
             survey=tuple(found for part in ordered for found in part.survey),
+            blocked_by=next((part.blocked_by for part in ordered if part.blocked_by is not None), None),
         )
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from seamark.errors import ContextNotFoundError
+from seamark.errors import ContextNotFoundError, UnreachableError
 from tests.unit.cli.test_changes import Desk
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect
 
@@ -238,3 +238,28 @@ def test_a_part_of_a_folder_is_another_spec(desk):
     assert (ended.code, ended.out) == (5, "")
     assert "another spec owns 1 of these connectors" in ended.err
     assert desk.run("plan", "-f", path, "--adopt").code == 0
+
+
+def test_apply_fails_if_declared_labels_cannot_be_set(desk, monkeypatch):
+    (desk.folder / "config" / "b.yaml").write_text(
+        f"connectors:\n  - name: b\n    labels: {{team: game}}\n    config: {json.dumps(SOURCE_CONFIG)}\n"
+    )
+    for name in ("a", "b"):
+        desk.game.add(name, SOURCE_CONFIG)
+
+    def fail(reader):
+        raise UnreachableError("no broker responds")
+
+    monkeypatch.setattr("seamark.connectors.labels.LabelReader.read", fail)
+    note = "! labels were checked, but will not be set: no broker responds"
+    assert desk.plan().out.splitlines()[-2:] == [note, "No changes."]
+    assert desk.apply("--dry-run").code == 0
+    ended = desk.apply()
+    assert (ended.code, ended.out.splitlines()[-2:]) == (6, [note, "No changes."])
+    assert "no broker responds" in ended.err
+    # The question is not asked in vain.
+    desk.define("a", topic="other")
+    ended = desk.run("apply", "-f", desk.config, typed="yes\n")
+    assert (ended.code, desk.game.writes) == (6, 0)
+    assert "Type yes" not in ended.err
+    assert desk.apply("a").code == 0

@@ -253,6 +253,55 @@ def test_without_a_journal_labels_are_not_planned_and_a_note_reports_it(fleet, g
     assert "labels were checked, but will not be set: the journal is on another planet" in planned.plan.notes
     with pytest.raises(JournalError):
         read(fleet, "a")
+    assert str(planned).endswith("No changes.\n")
+    with pytest.raises(JournalError, match="on another planet"):
+        fleet.apply(planned)
+
+
+def lose_labels(monkeypatch, fleet):
+    """Make the labels unreadable, while the rest of the journal is readable."""
+
+    def fail():
+        raise UnreachableError("the labels are on another planet")
+
+    monkeypatch.setattr(fleet._world.labels, "_read", fail)
+
+
+@pytest.mark.parametrize("topic", [SOURCE_CONFIG["topic"], "other"])
+def test_apply_fails_if_declared_labels_cannot_be_read(fleet, game, monkeypatch, topic):
+    game.add("a", SOURCE_CONFIG)
+    lose_labels(monkeypatch, fleet)
+    planned = fleet.plan(spec(want("a", GAME, topic=topic)))
+    assert planned.plan.notes == ("labels were checked, but will not be set: the labels are on another planet",)
+    with pytest.raises(UnreachableError, match="on another planet"):
+        fleet.apply(planned)
+    assert (game.writes, fleet.journal.list()) == (0, ())
+
+
+@pytest.mark.parametrize("topic", [SOURCE_CONFIG["topic"], "other"])
+def test_a_saved_plan_that_lacks_declared_labels_is_not_applied(fleet, game, monkeypatch, tmp_path, topic):
+    game.add("a", SOURCE_CONFIG)
+    lose_labels(monkeypatch, fleet)
+    error = fleet.save(fleet.plan(spec(want("a", GAME, topic=topic))), tmp_path / "plan.json")
+    assert isinstance(error, UnreachableError)
+    monkeypatch.undo()
+    with pytest.raises(RefusedError, match="only a proposal"):
+        fleet.apply(read_plan_file(tmp_path / "plan.json"))
+    assert game.writes == 0
+
+
+def test_labels_that_cannot_be_read_hinder_only_connectors_that_declare_some(fleet, game, monkeypatch):
+    for name in ("a", "b"):
+        game.add(name, SOURCE_CONFIG)
+    apply(fleet, want("a", GAME))
+    with monkeypatch.context() as patch:
+        lose_labels(patch, fleet)
+        apply(fleet, want("a", SHOP), want("b", topic="other"), names=["b"])
+        apply(fleet, want("a", topic="other"), want("b", topic="other"))
+    # Labels that had left the files meanwhile are removed later.
+    assert read(fleet) == {"a": GAME, "b": {}}
+    apply(fleet, want("a", topic="other"), want("b", topic="other"))
+    assert read(fleet) == {"a": {}, "b": {}}
 
 
 def test_a_spec_without_labels_does_not_read_them(fleet, game, monkeypatch):
