@@ -162,10 +162,18 @@ class _StandIn:
 
 def _build_answer(response: httpx2.Response, body: bytes) -> HttpResponse:
     location = response.headers.get("location", "") if 300 <= response.status_code < 400 else ""
-    # 201 Created has a location too; only the host of a redirect is of interest, its path may hold anything.
-    host = (urlsplit(location).netloc.rpartition("@")[2] or "the same host") if location else ""
+    # 201 Created has a location too.
+    host = _describe_host(location) if location else ""
     headers = response.headers
     return HttpResponse(response.status_code, headers.get("content-type", ""), body, host, headers.get("date", ""))
+
+
+def _describe_host(location: str) -> str:
+    """Return the host of a redirect, without credentials; its path may hold anything."""
+    try:
+        return urlsplit(location).netloc.rpartition("@")[2] or "the same host"
+    except ValueError:
+        return "an invalid address"
 
 
 def _build_tls(ca_file: str | None, *, verify: bool) -> ssl.SSLContext:

@@ -311,6 +311,14 @@ def test_redirects_are_never_followed(status):
     assert "user:pw" not in caught.value.cause
 
 
+@pytest.mark.parametrize("location", ["http://user:pw@evil.example[:81", "//evil]"])
+def test_a_redirect_to_an_invalid_address_is_an_error_like_any_other(location):
+    client, _ = open_client({"one": httpx2.Response(302, headers={"location": location})})
+    with pytest.raises(UnreachableError) as caught:
+        client.read_connectors()
+    assert "redirect to an invalid address" in caught.value.cause
+
+
 def test_credentials_go_as_basic_auth_and_into_no_message():
     seen = []
 
