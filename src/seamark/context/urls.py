@@ -77,7 +77,13 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def build_worker_id(url: str) -> str:
-    """Return host:port of a worker's URL, as Connect writes it into a status; host names in lower case."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    return f"{f'[{host}]' if ':' in host else host}:{parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)}"
+    """Return host:port of a worker's URL, as Connect writes it into a status; host names in lower case.
+
+    Members of a worker group choose the URLs that they report. One without a valid host and port is returned as it is.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return url
+    return f"{f'[{host}]' if ':' in host else host}:{port or _DEFAULT_PORTS.get(parts.scheme, 0)}"

@@ -39,6 +39,14 @@ def test_tasks_of_a_worker_that_left_the_group_are_a_problem(state):
     assert reading.problem == "not in the worker group: gone:8083"
 
 
+@pytest.mark.parametrize("url", ["http://fe80::1:8083", "http://w3[:8083", "http://w3:port"])
+def test_a_member_without_a_valid_address_is_no_problem_and_hides_none(url):
+    loads = LOADS | {url: frozenset({"b"})}
+    assert build_group_reading({"a": status(State.RUNNING, State.RUNNING)}, loads).problem == ""
+    lost = build_group_reading({"a": status(State.RUNNING, State.RUNNING, worker="w3:8083")}, loads)
+    assert lost.problem == "not in the worker group: w3:8083"
+
+
 def test_without_the_group_only_the_states_count():
     assert build_group_reading({"a": status(worker="gone:8083")}, None).problem == ""
     assert build_group_reading({"a": status(worker="gone:8083")}, {"connect-1-abc": frozenset()}).problem == ""

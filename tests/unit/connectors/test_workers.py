@@ -59,6 +59,22 @@ def test_address_of_a_url(url, address):
     assert build_worker_id(url) == address
 
 
+# urllib raises ValueError for each of them: at once, for the port or for the host.
+INVALID_URLS = (
+    "http://fe80::1:8083",
+    "http://w1[:8083",
+    "http://w1:port",
+    "http://w1:99999",
+    "http://w1\N{ACCOUNT OF}:8083",
+    "http://[\x1b[2J",
+)
+
+
+@pytest.mark.parametrize("url", INVALID_URLS)
+def test_a_url_without_a_valid_address_stands_for_itself(url):
+    assert build_worker_id(url) == url
+
+
 def test_a_dead_worker_is_an_item_with_its_error():
     clients = {"game": StubConnect(workers=(worker(ONE), worker(TWO, error="refused")), connectors=(connector("a"),))}
     reading = open_stub_fleet(clients).workers.list()
@@ -217,6 +233,18 @@ def test_the_worker_group_says_who_is_a_member_and_who_leads_it():
     moving = WorkerGroup("connect-game", "PreparingRebalance", (ONE,))
     found = open_workers(build_game(*RUNS), groups={"game": moving}).get(TWO)
     assert (found.is_member, found.is_leader) == (False, None)
+
+
+@pytest.mark.parametrize("url", INVALID_URLS)
+def test_a_member_without_a_valid_address_hides_no_other_one(url):
+    group = WorkerGroup("connect-game", "Stable", (ONE, TWO, url), leader=url)
+    found = open_workers(build_game(*RUNS), groups={"game": group}).get(ONE)
+    assert (found.is_member, found.is_leader, found.group.members) == (
+        True,
+        False,
+        {"127.0.0.1:8083", "127.0.0.1:8084", url},
+    )
+    assert "\x1b" not in show(build_worker_view(found))
 
 
 def test_an_idle_worker_of_another_name_is_found_among_the_members():

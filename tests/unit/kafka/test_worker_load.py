@@ -81,6 +81,15 @@ def test_members_are_named_by_their_worker_ids():
     assert read_worker_ids(CONFIG, "g", timeout_seconds=5, build_client=client) == {"w1:8083"}
 
 
+@pytest.mark.parametrize("url", ["http://fe80::1:8083/", "http://w2[:8083/", "http://w2:port/"])
+def test_a_member_without_a_valid_address_is_named_by_its_url(url):
+    told = struct.pack(">h", 0) + text(url) + struct.pack(">q", 7)
+    client = build((metadata("a"), assignment("b")), (told, b""))
+    wanted = {"w1:8083", url.rstrip("/")}
+    assert read_worker_ids(CONFIG, "g", timeout_seconds=5, build_client=client) == wanted
+    assert read_members(CONFIG, "g", timeout_seconds=5, build_client=client).members == wanted
+
+
 def test_a_group_that_rebalances_names_no_member():
     client = build((metadata(), assignment()), state="PreparingRebalance")
     with pytest.raises(UnreachableError, match="PreparingRebalance"):
