@@ -214,11 +214,7 @@ class VerifyOffsets(CheckStep):
         del intent
         if self.written.kept is not None:
             self._refuse_created(world)
-        found, wanted = self.written.read_image(world), self.written.build_after()
-        if found != wanted:
-            # Workers list the partitions that they have read from the topic so far: another one may be behind.
-            world.clock.sleep(_LOOK_SECONDS)
-            found = self.written.read_image(world)
+        found, wanted = self._read_settled(world), self.written.build_after()
         if found != wanted:
             raise RefusedError(
                 f"the offsets of {self.subject} are not as written: another process writes them",
@@ -231,6 +227,14 @@ class VerifyOffsets(CheckStep):
     def observe(self, world: Environment, intent: Intent) -> Observed:
         del intent
         return Observed.AFTER if self.written.read_image(world) == self.written.build_after() else Observed.BEFORE
+
+    def _read_settled(self, world: Environment) -> dict[str, Any]:
+        found = self.written.read_image(world)
+        if found == self.written.build_after():
+            return found
+        # Workers list the partitions that they have read from the topic so far: another one may be behind.
+        world.clock.sleep(_LOOK_SECONDS)
+        return self.written.read_image(world)
 
     def _refuse_created(self, world: Environment) -> None:
         cluster, name = self.written.cluster, self.written.name
