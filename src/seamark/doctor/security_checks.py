@@ -183,7 +183,11 @@ _VERIFICATION = {"enable.ssl.certificate.verification": "true", "ssl.endpoint.id
 
 def is_loopback(url: str) -> bool:
     """Return whether a URL is on this machine."""
-    host = urlsplit(url).hostname or ""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        # Brackets without an IPv6 address: it can't be reached, which other checks report.
+        return False
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

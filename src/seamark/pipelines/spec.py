@@ -200,7 +200,8 @@ class PipelineKind(SectionKind[DesiredLanding]):
         except FormatVersionError:
             raise
         except SeamarkError as error:
-            return SectionPlan(notes=(f"pipelines were checked, but will not be registered: {error.message}",))
+            note = f"pipelines were checked, but will not be registered: {error.message}"
+            return SectionPlan(notes=(note,), blocked_by=error if wanted else None)
         if any(one.is_unresolved for one in wanted):
             wanted = resolve_columns(wanted, registered, read=request.reads.use(SOURCE_COLUMNS))
         bodies: dict[str, Any] = {one.name: build_body(one) for one in wanted}

@@ -276,3 +276,8 @@ def test_a_sink_is_known_by_its_group():
     assert cluster.find_group(sink("a")) == "all"
     assert cluster.find_group(sink("a", config={"consumer.override.group.id": "own"})) == "own"
     assert ClusterEvidence(settings(), workers=()).find_group(sink("a")) == "connect-a"
+
+
+def test_an_address_that_is_none_is_not_on_this_machine():
+    assert not security.is_loopback("kafka://[::1:9092")
+    assert security.is_loopback("kafka://[::1]:9092")

@@ -310,6 +310,21 @@ def test_plan_checks_pipelines(fleet):
     assert fleet.check(spec(DESIRED)) == ()
 
 
+def test_apply_fails_if_declared_pipelines_can_not_be_registered(fleet, monkeypatch):
+    def fail():
+        raise UnreachableError("the journal is on another planet")
+
+    monkeypatch.setattr(fleet._world, "_read_registered", fail)
+    planned = fleet.plan(spec(DESIRED))
+    assert planned.plan.notes == (
+        "pipelines were checked, but will not be registered: the journal is on another planet",
+    )
+    with pytest.raises(UnreachableError, match="on another planet"):
+        fleet.apply(planned)
+    assert fleet.plan(spec()).is_empty
+    fleet.apply(fleet.plan(spec()))
+
+
 def test_pipeline_is_registered_changed_and_forgotten_and_each_is_undone(fleet):
     planned = fleet.plan(spec(DESIRED))
     assert show(planned) == [("+", "pipeline/orders", "register: orders → orders")]
