@@ -312,7 +312,7 @@ def build_generation(table_id: str, digest: str) -> int:
 
 
 def is_generation_of(generation: int, digest: str) -> bool:
-    """Return whether a definition may have written the files of a generation; nobody knows it of the first one."""
+    """Return whether a definition may have written the files of a generation. That is unknown for the first one."""
     return not generation or generation & ((1 << _DIGEST_BITS) - 1) == _shorten(digest)
 
 

@@ -531,7 +531,7 @@ class LakeTable:
 
     def refresh(self) -> DeltaTable:
         """The table as it is now, for a block within `telling`."""
-        # A log that was begun again is read on from the version of the former one, with its ID and columns.
+        # A log that was begun again is read on from the version of the previous one, with its ID and columns.
         if self._table is not None and not self._table_id:
             self._table.update_incremental()
             return self._table
