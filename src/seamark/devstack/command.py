@@ -237,6 +237,8 @@ def _run(options: argparse.Namespace) -> int:
             spec = StackSpec.from_json(options.spec) if options.spec else _spec(options)
             up = run_foreground if options.foreground else start_detached
             up(spec, name=options.name, file=file)
+        case "fetch":
+            _fetch(_spec(options))
         case "supervise":
             run_detached(StackSpec.from_json(options.spec), name=options.name, file=file)
         case "down":
@@ -291,37 +293,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     up = commands.add_parser("up", parents=[common], help="start a stack; returns when every server is ready")
-    up.add_argument("--brokers", type=int, default=1, metavar="N")
-    up.add_argument("--workers", type=int, default=1, metavar="N", help="workers of each Connect cluster")
-    up.add_argument(
-        "--connect-version",
-        action="append",
-        metavar="V",
-        help="version of a Connect cluster; repeatable, one cluster per version",
-    )
-    up.add_argument("--standalone", action="store_true", help="also start a standalone worker")
-    up.add_argument("--postgres", action="store_true")
-    up.add_argument("--s3", action="store_true")
-    up.add_argument(
-        "--spark", action="store_true", help="start a standalone Spark master and worker; needs seamark[spark]"
-    )
-    up.add_argument(
-        "--spark-workers",
-        type=int,
-        default=1,
-        metavar="N",
-        help="number of Spark workers, each on its own host address",
-    )
-    up.add_argument("--exactly-once", action="store_true", help="enable exactly-once sources")
-    up.add_argument("--toxiproxy", action="store_true", help="put a proxy in front of each worker, for network faults")
-    up.add_argument(
-        "--broker-doors", action="store_true", help="put a proxy in front of a second listener of each broker"
-    )
-    up.add_argument("--proxied-worker", action="store_true", help="put proxies between the last worker and the brokers")
-    up.add_argument("--authorizer", action="store_true", help="enable ACLs, and a listener with authentication")
-    up.add_argument("--full-jit", action="store_true", help="use the full JIT compiler: slower start, faster servers")
+    _add_servers(up)
     up.add_argument("--foreground", action="store_true", help="stay in the foreground and end with the caller")
     up.add_argument("--spec", help=argparse.SUPPRESS)
+    fetch = commands.add_parser(
+        "fetch", parents=[common], help="download what `up` needs with the same options, and start nothing"
+    )
+    _add_servers(fetch)
 
     supervise = commands.add_parser("supervise", parents=[common])
     supervise.add_argument("--spec", required=True)
@@ -344,3 +322,41 @@ def _parser() -> argparse.ArgumentParser:
     lock = commands.add_parser("lock-jars", parents=[common], help="write new checksums of jar sets")
     lock.add_argument("sets", nargs="+", metavar="SET", help="kafka-V, connect-V, plugin-jdbc-V, plugin-s3-V, spark-V")
     return parser
+
+
+def _add_servers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--brokers", type=int, default=1, metavar="N")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="workers of each Connect cluster")
+    parser.add_argument(
+        "--connect-version",
+        action="append",
+        metavar="V",
+        help="version of a Connect cluster; repeatable, one cluster per version",
+    )
+    parser.add_argument("--standalone", action="store_true", help="also start a standalone worker")
+    parser.add_argument("--postgres", action="store_true")
+    parser.add_argument("--s3", action="store_true")
+    parser.add_argument(
+        "--spark", action="store_true", help="start a standalone Spark master and worker; needs seamark[spark]"
+    )
+    parser.add_argument(
+        "--spark-workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of Spark workers, each on its own host address",
+    )
+    parser.add_argument("--exactly-once", action="store_true", help="enable exactly-once sources")
+    parser.add_argument(
+        "--toxiproxy", action="store_true", help="put a proxy in front of each worker, for network faults"
+    )
+    parser.add_argument(
+        "--broker-doors", action="store_true", help="put a proxy in front of a second listener of each broker"
+    )
+    parser.add_argument(
+        "--proxied-worker", action="store_true", help="put proxies between the last worker and the brokers"
+    )
+    parser.add_argument("--authorizer", action="store_true", help="enable ACLs, and a listener with authentication")
+    parser.add_argument(
+        "--full-jit", action="store_true", help="use the full JIT compiler: slower start, faster servers"
+    )

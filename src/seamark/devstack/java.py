@@ -122,6 +122,13 @@ def plugin_places() -> list[Path]:
     return [Path(place) for place in named.split(os.pathsep) if place] + [cache_folder() / "plugins"]
 
 
+def fetch_plugins(wanted: frozenset[str]) -> None:
+    """Download the dependencies of connectors into the cache."""
+    for release in RELEASES:
+        if release.name in wanted and (found := _find(release)) is not None and not found.is_dir():
+            read_jars(release.dependencies)
+
+
 def build_plugins(folder: Path, *, wanted: frozenset[str]) -> PluginFolder:
     """Build the plugin folder: one folder each, with links to the jar and its dependencies."""
     folder.mkdir()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seamark.devstack.downloads import connect_jars, kafka_jars, spark_jars
-from seamark.devstack.java import PluginFolder, build_plugins, write_properties
+from seamark.devstack.java import PluginFolder, build_plugins, fetch_plugins, write_properties
 from seamark.devstack.process import PortReservation, Server
 from seamark.devstack.servers.connect import build_cluster, build_standalone
 from seamark.devstack.servers.kafka import build_brokers
@@ -31,6 +31,7 @@ def fetch_parts(spec: StackSpec) -> None:
     kafka_jars()
     for version in spec.clusters().values():
         connect_jars(version)
+    fetch_plugins(_find_connectors(spec))
     if spec.postgres:
         find_programs()
     if spec.s3:
@@ -58,8 +59,7 @@ def build_layout(
         doors=doors if spec.broker_doors else None,
         worker_doors=doors if spec.proxied_worker else None,
     )
-    wanted = frozenset(kind for kind, is_there in (("jdbc", spec.postgres), ("s3", spec.s3)) if is_there)
-    plugins = build_plugins(folder / "plugins", wanted=wanted)
+    plugins = build_plugins(folder / "plugins", wanted=_find_connectors(spec))
     postgres = s3 = None
     if spec.postgres:
         postgres, server = build_postgres(folder=folder, ports=ports)
@@ -198,3 +198,8 @@ def _lakes(s3: S3Endpoint | None) -> str:
         "        secret_key: secret://file/secrets/s3.properties#secret_key",
     )
     return "\n".join(lines) + "\n"
+
+
+def _find_connectors(spec: StackSpec) -> frozenset[str]:
+    """Return the connectors that have a server to read from or to write to."""
+    return frozenset(kind for kind, is_there in (("jdbc", spec.postgres), ("s3", spec.s3)) if is_there)

@@ -6,6 +6,7 @@ import zipfile
 
 import pytest
 
+from seamark.devstack import command, layout
 from seamark.devstack import java as plugins
 
 
@@ -58,3 +59,27 @@ def test_unpacked_release_is_taken_whole_and_scanned_where_it_has_no_manifest(pl
 
 def test_what_is_not_wanted_is_not_looked_for(place, tmp_path):
     assert plugins.build_plugins(tmp_path / "out", wanted=frozenset()).missing == ()
+
+
+def test_dependencies_of_the_connectors_that_are_wanted_are_fetched(place, monkeypatch):
+    write_jar(place / "jdbc-connector-for-apache-kafka-6.10.0.jar", manifest=True)
+    write_jar(place / "s3-connector-for-apache-kafka-2.15.0.jar", manifest=True)
+    fetched = []
+    monkeypatch.setattr(plugins, "read_jars", fetched.append)
+    plugins.fetch_plugins(frozenset({"jdbc"}))
+    assert fetched == ["plugin-jdbc-6.10.0"]
+
+
+def test_fetch_command_downloads_what_up_needs_and_starts_nothing(place, monkeypatch, capsys):
+    write_jar(place / "s3-connector-for-apache-kafka-2.15.0.jar", manifest=True)
+    fetched = []
+    monkeypatch.setattr(plugins, "read_jars", fetched.append)
+    for name in ("kafka_jars", "spark_jars", "find_spark", "read_gateway", "read_toxiproxy"):
+        monkeypatch.setattr(layout, name, lambda name=name: fetched.append(name))
+    monkeypatch.setattr(layout, "connect_jars", fetched.append)
+    words = ["fetch", "--connect-version", "4.3.1", "--connect-version", "3.5.2", "--s3", "--spark", "--toxiproxy"]
+    assert command.main(words) == 0
+    assert fetched == [
+        "kafka_jars", "4.3.1", "3.5.2", "plugin-s3-2.15.0", "read_gateway", "read_toxiproxy", "find_spark", "spark_jars"
+    ]  # fmt: skip
+    assert "jars and programs are ready" in capsys.readouterr().out
