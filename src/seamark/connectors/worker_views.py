@@ -332,7 +332,7 @@ def _format_group(detail: WorkerDetail) -> str:
     role = {None: "", True: " · leader", False: " · follower"}[detail.is_leader]
     # Stable is the usual state; only others are shown.
     state = "" if detail.group.state == "Stable" else f" · {detail.group.state}"
-    return f"{detail.group.name}{role if detail.is_member else ' · not a member'}{state}"
+    return f"{detail.group.name}{' · not a member' if detail.is_member is False else role}{state}"
 
 
 def _build_placed_lines(detail: WorkerDetail, screen: Screen) -> list[Line]:

@@ -113,7 +113,9 @@ class WorkerDetail:
     @property
     def is_member(self) -> bool | None:
         """Whether it is in the worker group; None if that is unknown."""
-        return None if self.group is None else bool(self._ids & self.group.members)
+        if self.group is None:
+            return None
+        return True if self._ids & self.group.members else (False if self.group.is_complete else None)
 
     @property
     def is_leader(self) -> bool | None:
@@ -219,7 +221,8 @@ class Workers:
         counted = count_work(workers, connectors, ids=ids) if "connectors" in found.results else workers
         (worker,) = (one for one in counted if one.url == url)
         # An idle URL at which the group has no member isn't that of an idle worker.
-        others = [] if group is None else [one for one in counted if ids.get(one.url) not in group.members]
+        is_known = group is not None and group.is_complete
+        others = [one for one in counted if is_known and group and ids.get(one.url) not in group.members]
         compared = [one for one in counted if one.connectors or one.tasks or one not in others]
         placed = [self._clusters.types.clean(one) for one in connectors if own and own in list_worker_ids([one])]
         return WorkerDetail(

@@ -130,12 +130,15 @@ class WorkerGroup:
         state: Kafka's term, such as Stable or PreparingRebalance.
         urls: The members, by the URLs that they tell each other.
         leader: The URL of the member that assigns connectors and tasks; "" while that is unknown.
+        is_complete: Whether the URL of each member is known. Unless the group is Stable, brokers describe members
+            without their metadata.
     """
 
     name: str
     state: str
     urls: tuple[str, ...] = ()
     leader: str = ""
+    is_complete: bool = True
 
     @property
     def members(self) -> frozenset[str]:
@@ -146,7 +149,7 @@ class WorkerGroup:
 def read_members(
     config: Mapping[str, str], group: str, *, timeout_seconds: float, build_client: BuildClient | None = None
 ) -> WorkerGroup:
-    """Read who is in a worker group and who leads it, also while a rebalance is in progress.
+    """Read who is in a worker group and who leads it. While a rebalance is in progress, that can be unknown.
 
     Raises:
         SeamarkError: a broker did not answer, or refused.
@@ -154,7 +157,9 @@ def read_members(
     state, members = _read_group(config, group, timeout_seconds=timeout_seconds, build_client=build_client)
     leaders = {leader for member in members if (leader := _read_leader(member.assignment))}
     # Members that joined at different times can have been told of different leaders; then none is certain.
-    return WorkerGroup(group, state, tuple(sorted(map(_name, members))), leaders.pop() if len(leaders) == 1 else "")
+    leader = leaders.pop() if len(leaders) == 1 else ""
+    urls = sorted(url for member in members if (url := _read_url(member.metadata)))
+    return WorkerGroup(group, state, tuple(urls), leader, is_complete=len(urls) == len(members))
 
 
 def read_worker_urls(

@@ -230,9 +230,16 @@ def test_the_worker_group_says_who_is_a_member_and_who_leads_it():
     ]
     rest = open_workers(build_game(*RUNS)).get(ONE)
     assert (rest.is_member, rest.is_leader, rest.failures) == (None, None, {})
-    moving = WorkerGroup("connect-game", "PreparingRebalance", (ONE,))
-    found = open_workers(build_game(*RUNS), groups={"game": moving}).get(TWO)
-    assert (found.is_member, found.is_leader) == (False, None)
+
+
+def test_during_a_rebalance_it_is_unknown_who_is_a_member():
+    # Brokers describe the members without their URLs then.
+    moving = WorkerGroup("connect-game", "PreparingRebalance", (ONE,), is_complete=False)
+    workers = open_workers(build_game(*RUNS), groups={"game": moving})
+    found = workers.get(TWO)
+    assert (workers.get(ONE).is_member, found.is_member, found.is_leader) == (True, None, None)
+    assert "  worker group   connect-game · PreparingRebalance\n" in show(build_worker_view(found))
+    assert build_worker_view(found).build_body()["worker_group"]["member"] is None
 
 
 @pytest.mark.parametrize("url", INVALID_URLS)

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from seamark.errors import SeamarkError, UnreachableError
-from seamark.kafka.worker_group import read_worker_urls
+from seamark.kafka.worker_group import WorkerGroup, read_members, read_worker_urls
 
 CONFIG = {"bootstrap.servers": "b:1"}
 
@@ -32,7 +32,7 @@ class Client:
 
 
 def group(*metadata, state="Stable", error=None):
-    members = [SimpleNamespace(metadata=one, client_id="client", id="id") for one in metadata]
+    members = [SimpleNamespace(metadata=one, assignment=b"", client_id="client", id="id") for one in metadata]
     return SimpleNamespace(error=error, state=state, members=members)
 
 
@@ -71,3 +71,10 @@ def test_a_broker_that_does_not_tell_is_an_error():
     assert client.polled == 1
     with pytest.raises(SeamarkError):
         read(Client(group(error=KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS))))
+
+
+def test_members_that_a_rebalance_describes_without_metadata_are_no_workers():
+    client = Client(group(tell("http://w1:8083/"), b"", state="PreparingRebalance"))
+    found = read_members(CONFIG, "g", timeout_seconds=5, build_client=client)
+    assert found == WorkerGroup("g", "PreparingRebalance", ("http://w1:8083",), is_complete=False)
+    assert found.members == {"w1:8083"}
