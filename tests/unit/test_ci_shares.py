@@ -20,7 +20,7 @@ FOLDERS = {
     "fault": "tests/fault",
     "pages": "tests/integration",
 }
-SHARES = 12
+SHARES = 18
 
 
 def read_shares():

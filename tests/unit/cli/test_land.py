@@ -13,6 +13,7 @@ from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.context.context import DatabaseSettings
 from seamark.context.reference import Secret
+from seamark.fleet import environment
 from seamark.kafka.groups import Committed
 from seamark.pipelines.progress import MemberState, RunReport
 from seamark.tables.model import TableStatus
@@ -140,7 +141,9 @@ def test_table_that_can_not_be_read_fails_the_command_but_not_its_output(run):
     assert run("pipelines", "status", "--fail-on", "error").code == 1
 
 
-def test_doctor_reports_pipelines(status, run):
+def test_doctor_reports_pipelines(status, run, monkeypatch):
+    # The brokers don't exist, and the worker group is read from them.
+    monkeypatch.setattr(environment, "_KAFKA_SECONDS", 0.1)
     status(MemberState.SUSPENDED, "list", reason="column boss_id is text")
     found = [one for one in json.loads(run("doctor", "-o", "json").out)["items"] if one["check"] == "pipelines.state"]
     assert [(one["severity"], one["subject"], one["message"]) for one in found] == [
