@@ -3,8 +3,8 @@
 The module reads from top to bottom: `apply` opens a change, `run` runs its steps, `_run_step` is the loop's body and
 `_act` sends the request. A step acts only after its intent is durable, and only on a resource that is still as the
 change expects it. A request with an unknown outcome is repeated only after the time in which it could still take effect
-(`OutcomeResolver`). A change is closed only when every step's outcome is known and every `always` step is done
-(`PlanRun`).
+(`OutcomeResolver`). A change is closed only when every step's outcome is known, every `always` step is done, and no
+sequence lacks the `insists` steps that it can't do without (`PlanRun`).
 """
 
 from __future__ import annotations
@@ -152,12 +152,14 @@ class Executor:
                 wind_up = WithoutJournal(self.world, self.settler, timing=self.timing, spool=self._spool)
                 raise wind_up.restore(walk, writer.entries[0].change, by=self.actor.name, failure=error) from error
             ending = self._close(walk, writer, leaving=leaving, force=force, unstable=lanes.unstable)
+            owed = walk.find_owed(leaving=leaving) if ending is None else []
             return ChangeResult(
                 writer.entries[0].change,
                 title=plan.title,
                 ending=ending,
                 steps=walk.results,
                 left=tuple(task.step.describe() for task in walk.left),
+                owed=tuple(task.step.describe() for task in owed),
                 interrupted=interrupt.is_set,
                 unstable=lanes.unstable,
             )

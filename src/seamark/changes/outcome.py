@@ -45,7 +45,8 @@ class StepResult:
 class ChangeResult:
     """How a change ended. `ending` is None while it is open: it must be resumed or undone.
 
-    `unstable` is why the steps in `left` were not begun, if the workers did not become stable.
+    `left` are the steps that were not started. `owed` are those, started or not, that keep the change open because they
+    must still be done. `unstable` is why steps were not started, if the workers did not become stable.
     """
 
     change: str
@@ -53,6 +54,7 @@ class ChangeResult:
     ending: Ending | None
     steps: tuple[StepResult, ...]
     left: tuple[str, ...] = ()
+    owed: tuple[str, ...] = ()
     interrupted: bool = False
     unstable: SeamarkError | None = None
 

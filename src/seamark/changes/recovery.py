@@ -171,9 +171,14 @@ def _is_acted_upon(past: ChangeHistory, tasks: PlannedSteps, task: PlannedStep) 
 
 
 def _is_passed(past: ChangeHistory, tasks: PlannedSteps, task: PlannedStep) -> bool:
-    """Return whether a later step of its sequence was begun. If so, the sequence was wound up without this step."""
+    """Return whether a later step of its sequence was begun. If so, the sequence was wound up without this step.
+
+    An `insists` step that was begun must be finished, also after the `always` steps were tried.
+    """
     return any(
-        other.number > task.number and (other.number in past.outcomes or other.number in past.intents)
+        other.number > task.number
+        and (other.number in past.outcomes or other.number in past.intents)
+        and not (task.insists and other.always)
         for other in tasks.of_lane(task.lane)
     )
 

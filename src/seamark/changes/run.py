@@ -14,7 +14,7 @@ from seamark.changes.journal import Ending, Entry, EntryKind, JournalWriter
 from seamark.changes.outcome import GOOD, UNSETTLED, StepResult, build_ending
 from seamark.changes.plan import PlannedStep, PlannedSteps
 from seamark.changes.preconditions import Expectations, is_position
-from seamark.changes.step import Intent, Outcome, Precondition, Step
+from seamark.changes.step import CanNotUndo, Intent, Outcome, Precondition, Step
 from seamark.changes.timing import Pace
 from seamark.core.refs import TOPIC, parse_subject
 from seamark.errors import (
@@ -204,8 +204,9 @@ class PlanRun:
         ]
         if task.always:
             return bool(results) or not winding_up
-        # If a later step was already done, the sequence was wound up, and this step is no longer due.
+        # If a later step was already done, the sequence was wound up, and this step is no longer due unless it is owed.
         passed = any(other.number > task.number and other.number in self._results for other in lane)
+        passed = passed and not self.is_owed(task)
         return not (winding_up or passed or any(result.outcome not in GOOD for result in results))
 
     def find_looks(self, task: PlannedStep) -> list[PlannedStep]:
@@ -257,9 +258,28 @@ class PlanRun:
         return any(result is not None and result.outcome not in GOOD for result in results)
 
     def unsettled(self, *, leaving: bool = False) -> list[PlannedStep]:
-        """Return the steps that keep the change open. With `leaving`, changes by other operators are accepted."""
-        known = (task for task in self.tasks if task.number in self._results or task.number in self._half)
-        return [task for task in known if not self._is_settled(task, leaving=leaving)]
+        """Return the steps that keep the change open.
+
+        With `leaving`, changes by other operators are accepted, and owed steps if an undo can reverse their sequence.
+        """
+        return [task for task in self.tasks if not self._is_settled(task, leaving=leaving)]
+
+    def find_owed(self, *, leaving: bool = False) -> list[PlannedStep]:
+        """Return the steps that keep the change open because they must still be done, not because of their outcome."""
+        unknown = {result.number for result in self._results.values() if result.outcome in UNSETTLED}
+        return [task for task in self.unsettled(leaving=leaving) if task.number not in unknown]
+
+    def is_owed(self, task: PlannedStep) -> bool:
+        """Return whether an `insists` step has no result, and its sequence has acted and can't be rolled back.
+
+        That is the case if every step before the first `insists` step is done. If the sequence ended earlier, its
+        `insists` steps aren't due, and its `always` steps have restored what it changed.
+        """
+        if not task.insists or self.has_result(task) or self.is_superseded(task):
+            return False
+        before = [other for other in self.tasks.of_lane(task.lane) if other.number < task.number]
+        main = [other for other in before if not (other.always or other.fallback or other.insists)]
+        return all(map(self.is_good, main)) and any(map(self._is_done, before))
 
     def is_superseded(self, task: PlannedStep) -> bool:
         """Return whether a later step on the same aspect succeeded and so established its state."""
@@ -284,15 +304,26 @@ class PlanRun:
     def _is_settled(self, task: PlannedStep, *, leaving: bool) -> bool:
         if self.is_good(task) or self.is_superseded(task):
             return True
-        if task.number not in self._results:
-            # Half written, and no process has repeated the write.
+        if task.number in self._half and task.number not in self._results:
+            # No process has repeated the write.
             return False
+        if task.number not in self._results:
+            return not self.is_owed(task) or (leaving and self._can_be_undone(task.lane))
         outcome = self._results[task.number].outcome
         if outcome is Outcome.DID_NOT_HAPPEN:
             # The change can't end with a connector state that it changed and didn't restore, nor after a failed step
             # that can't be rolled back.
             return not (task.insists or (task.always and self.has_acted(task)))
         return leaving and outcome is Outcome.FOREIGN
+
+    def _is_done(self, task: PlannedStep) -> bool:
+        """Return whether this change is known to have changed something with a step."""
+        return task.step.acts and task.number in self._results and self._results[task.number].outcome is Outcome.DONE
+
+    def _can_be_undone(self, lane: str) -> bool:
+        """Return whether an undo can reverse what a sequence has done."""
+        done = [task for task in self.tasks.of_lane(lane) if self._is_done(task) and task.number in self._intents]
+        return not any(isinstance(task.step.undo(self._intents[task.number]), CanNotUndo) for task in done)
 
     def _is_other(self, task: PlannedStep, other: PlannedStep) -> bool:
         return other.number != task.number and other.number in self._results

@@ -315,10 +315,14 @@ def build_step_line(step: StepResult) -> Line:
     return line("  ", Span(symbol, style), f" {step.words}{words}")
 
 
+def is_final(result: ChangeResult) -> bool:
+    """Return whether a change has done something that no undo can reverse."""
+    return any(step.kind in _FOR_GOOD and step.outcome is Outcome.DONE for step in result.steps)
+
+
 def build_result_line(result: ChangeResult, *, seconds: float) -> Line:
     """Build the last line: how the change ended, and the command that undoes it."""
-    is_final = any(step.kind in _FOR_GOOD and step.outcome is Outcome.DONE for step in result.steps)
-    undo = "" if is_final else f" Undo: seamark journal undo {result.change}"
+    undo = "" if is_final(result) else f" Undo: seamark journal undo {result.change}"
     took = f"in {render_duration(seconds)}"
     done = sum(step.outcome is Outcome.DONE for step in result.steps)
     if not result.change:

@@ -13,7 +13,7 @@ import click
 from seamark.changes.effect import ChangeKind
 from seamark.changes.journal import Ending
 from seamark.changes.outcome import UNSETTLED, ChangeResult, Outcome, StepResult
-from seamark.changes.views import build_change_view, build_step_line
+from seamark.changes.views import build_change_view, build_step_line, is_final
 from seamark.cli.answer import Answer, choose_exit_code
 from seamark.cli.options import build_options, global_options, option, pass_session
 from seamark.cli.session import Session
@@ -32,6 +32,7 @@ from seamark.report.data import OutputFormat
 from seamark.report.listing import render_view
 from seamark.report.terminal import can_color
 from seamark.report.text import Line, Span, Style, escape, line, render_lines
+from seamark.report.words import render_count
 
 if TYPE_CHECKING:
     from seamark.changes.plan import PlannedChange
@@ -235,9 +236,10 @@ def confirm_plan(session: Session, fleet: Fleet, planned: PlannedChange, *, yes:
     return confirm(session, yes=yes, word=word, is_protected=is_protected)
 
 
-def build_way_out(change: str) -> str:
-    """Return the two commands for an open change."""
-    return f"finish it: seamark journal resume {change}; or undo it: seamark journal undo {change}"
+def build_way_out(change: str, *, can_undo: bool = True) -> str:
+    """Return the commands for an open change."""
+    undo = f"; or undo it: seamark journal undo {change}" if can_undo else ""
+    return f"finish it: seamark journal resume {change}{undo}"
 
 
 def build_errors(result: ChangeResult, *, is_closing: bool = False) -> tuple[tuple[SeamarkError, ...], int]:
@@ -249,8 +251,8 @@ def build_errors(result: ChangeResult, *, is_closing: bool = False) -> tuple[tup
         return (), 0
     failed = [step.error for step in result.steps if step.error is not None and step.outcome not in UNSETTLED]
     if result.ending is None:
-        unknown = _build_open(result)
-        return (*failed, unknown), unknown.exit_code
+        opened = _build_open(result)
+        return (*failed, opened), opened.exit_code
     if result.interrupted:
         stopped = _build_interrupted(result)
         return (*failed, stopped), stopped.exit_code
@@ -263,8 +265,10 @@ def build_errors(result: ChangeResult, *, is_closing: bool = False) -> tuple[tup
     return tuple(failed), choose_exit_code(tuple(failed), all_failed=not done)
 
 
-def _build_open(result: ChangeResult) -> UnknownOutcomeError:
+def _build_open(result: ChangeResult) -> SeamarkError:
     unsettled = [step for step in result.steps if step.outcome in UNSETTLED]
+    if result.owed and not unsettled:
+        return _build_owed(result)
     undecidable = [step.error for step in unsettled if isinstance(step.error, UndecidableError)]
     said = [f"{step.words}: {step.error.message if step.error else step.outcome}" for step in unsettled]
     unreadable = [step.error for step in unsettled if isinstance(step.error, UnreadableOutcomeError)]
@@ -275,6 +279,18 @@ def _build_open(result: ChangeResult) -> UnknownOutcomeError:
         f"change {result.change} is open: the outcome of a step is unknown",
         cause="; ".join(said),
         hint=_build_next(result.change, is_undecidable=bool(undecidable), is_unreadable=bool(unreadable)),
+        context={"change": result.change},
+    )
+
+
+def _build_owed(result: ChangeResult) -> SeamarkError:
+    """Build the error of a change that is open because steps must still be done; every outcome is known."""
+    left = [words for words in result.left if words not in result.owed]
+    kind, said = (InterruptedRunError, "stopped by Ctrl-C; ") if result.interrupted else (SeamarkError, "")
+    return kind(
+        f"{said}change {result.change} is open: {render_count(len(result.owed), 'step')} must still be done",
+        cause=f"must still be done: {'; '.join(result.owed)}" + (f". Not started: {'; '.join(left)}" if left else ""),
+        hint=build_way_out(result.change, can_undo=not is_final(result)),
         context={"change": result.change},
     )
 

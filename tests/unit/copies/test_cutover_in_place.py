@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+from dataclasses import replace
+
 import pytest
 
-from seamark.errors import RefusedError, UnreachableError
+from seamark.changes.interruption import set_hook
+from seamark.changes.recovery import Recovery
+from seamark.cli.confirm import build_errors
+from seamark.errors import RefusedError, RejectedError, UnknownOutcomeError, UnreachableError
 from tests.unit.copies.harbour import Harbour
 
 OLD = {"lake": {"topics": "orders,other"}, "shop": {"topic": "orders"}}
@@ -81,3 +87,64 @@ def test_killed_between_delete_and_create_is_resumed(harbour):
     with pytest.raises(RefusedError) as caught:
         harbour.undo(result.change)
     assert "its records are deleted" in caught.value.cause
+
+
+def interrupt(harbour, plan, kind):
+    """Apply, with Ctrl-C after the last step of a kind."""
+    last = max(number for number, step in enumerate(plan.steps) if step.kind == kind)
+
+    def reach(point, number):
+        if (point, number) == ("after-outcome", last):
+            signal.raise_signal(signal.SIGINT)
+
+    set_hook(reach)
+    try:
+        return harbour.apply(plan)
+    finally:
+        set_hook(None)
+
+
+AFTER_DELETE = ["delete-topic", "create-topic", "register-copy-back", "translate-group-back"]
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "STOPPED"])
+@pytest.mark.parametrize("kind", AFTER_DELETE)
+def test_ctrl_c_after_the_delete_keeps_the_change_open_and_resume_finishes_it(harbour, kind, state):
+    harbour.states = dict.fromkeys(harbour.states, state)
+    harbour.approach = lambda _: "nothing new"
+    result = interrupt(harbour, harbour.plan(harbour.build_in_place()), kind)
+    assert result.ending is None
+    assert {*result.left} <= {*result.owed}
+    (error,) = build_errors(replace(result, steps=tuple(step for step in result.steps if step.error is None)))[0]
+    assert error.hint == f"finish it: seamark journal resume {result.change}"
+    # Closing it would leave a topic that nothing can finish.
+    left = Recovery(harbour.build_executor()).abandon(result.change)
+    assert left.ending is None
+    again = harbour.resume_change(result.change)
+    assert (str(again.ending), again.left) == ("done", ())
+    assert harbour.states == dict.fromkeys(harbour.states, state)
+    assert harbour.commits["connect-lake"]["orders", 0] == 15
+    assert harbour.brokers.topics["orders"].configs == {"segment.bytes": "7"}
+
+
+def test_ctrl_c_before_the_delete_leaves_everything_as_it_was(harbour):
+    old = harbour.brokers.topics["orders"].id
+    result = interrupt(harbour, harbour.plan(harbour.build_in_place()), "translate-group")
+    assert (str(result.ending), result.owed) == ("partly", ())
+    assert harbour.brokers.topics["orders"].id == old
+    assert harbour.states == {"lake": "RUNNING", "shop": "RUNNING"}
+
+
+@pytest.mark.parametrize("error", [RejectedError("policy violation"), UnknownOutcomeError("no answer")])
+def test_create_that_did_not_happen_is_repeated_by_resume(harbour, error):
+    create = harbour.brokers.create_topic
+
+    def fail(*_, **__):
+        harbour.brokers.create_topic = create
+        raise error
+
+    harbour.brokers.create_topic = fail
+    result = harbour.apply(harbour.plan(harbour.build_in_place()))
+    assert (result.ending, "orders" in harbour.brokers.topics) == (None, False)
+    assert str(harbour.resume_change(result.change).ending) == "done"
+    assert harbour.states == {"lake": "RUNNING", "shop": "RUNNING"}

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from seamark.changes import executor
+from seamark.changes.interruption import set_hook
 from seamark.changes.plan import Plan
+from seamark.cli.confirm import build_errors
+from seamark.context import PaceSettings
 from seamark.errors import (
     LockedError,
     RefusedError,
@@ -225,6 +230,82 @@ def test_deletion_that_can_not_be_verified_leaves_the_change_open(place, monkeyp
         place.fleet.apply(place.fleet.connectors.resume("fs"))
     assert place.fleet.journal.resume(result.change).is_done
     assert "fs" not in place.game.configs
+
+
+def interrupt(place, planned, *, after, is_killed=False):
+    """Apply, with Ctrl-C after the outcome of a step; the process may be killed before it closes the change."""
+
+    def reach(point, number):
+        if (point, number) == ("after-outcome", after):
+            signal.raise_signal(signal.SIGINT)
+        if is_killed and point == "before-close":
+            raise Killed
+
+    set_hook(reach)
+    try:
+        return place.fleet.apply(planned)
+    finally:
+        set_hook(None)
+
+
+@pytest.mark.parametrize("name", ["fs", "lake"])
+@pytest.mark.parametrize("way", ["resume", "undo"])
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("after", [3, 5])
+def test_ctrl_c_without_the_offsets_keeps_the_change_open(place, after, is_killed, way, name):
+    before = read_all(place)
+    planned = delete(place, name)
+    if is_killed:
+        with pytest.raises(Killed):
+            interrupt(place, planned, after=after, is_killed=True)
+    else:
+        result = interrupt(place, planned, after=after)
+        assert (result.ending, result.owed) == (None, result.left)
+        assert result.left[-1] == f"delete connector/game/{name}"
+        errors, code = build_errors(result)
+        assert (code, errors[0].message) == (
+            130,
+            f"stopped by Ctrl-C; change {result.change} is open: "
+            + ("2 steps must still be done" if after == 3 else "1 step must still be done"),
+        )
+        assert f"must still be done: {'; '.join(result.left)}" == errors[0].cause
+        assert "journal resume" in errors[0].hint
+    # Nothing starts the connector without its offsets.
+    with pytest.raises(LockedError):
+        place.fleet.apply(place.fleet.connectors.resume(name))
+    assert place.game.states[name] == "STOPPED"
+    (head,) = place.fleet.journal.list(only_open=True)
+    if way == "resume":
+        assert place.fleet.journal.resume(head.change).is_done
+        assert name not in place.game.configs
+    else:
+        assert str(place.fleet.journal.unlock(head.change, nonce=None).ending) == "partly"
+    place.apply(place.fleet.undo(head.change))
+    assert read_all(place) == before
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_ctrl_c_before_the_offsets_are_deleted_closes_the_change(place, after):
+    before = read_all(place)
+    result = interrupt(place, delete(place, "fs"), after=after)
+    assert (str(result.ending), result.owed) == ("partly", ())
+    assert place.newest("offsets") == before[2]
+    place.apply(place.fleet.undo(result.change))
+    assert read_all(place) == before
+
+
+def test_ctrl_c_leaves_connectors_that_were_not_begun(place):
+    result = interrupt(place, delete(place, "fs", "lake").with_pace(PaceSettings(1, wait_stable=False)), after=3)
+    assert result.owed == (
+        "read back and verify the offsets of connector/game/fs",
+        "delete connector/game/fs",
+    )
+    assert place.game.states["lake"] == "RUNNING"
+    errors, _ = build_errors(result)
+    assert "Not started: stop connector/game/lake" in errors[0].cause
+    place.fleet.journal.unlock(result.change, nonce=None)
+    place.apply(place.fleet.undo(result.change))
+    assert place.game.states == {"fs": "RUNNING", "lake": "RUNNING"}
 
 
 def test_connector_without_offsets_is_only_deleted(place):
