@@ -260,7 +260,8 @@ class PlanRun:
     def unsettled(self, *, leaving: bool = False) -> list[PlannedStep]:
         """Return the steps that keep the change open.
 
-        With `leaving`, changes by other operators are accepted, and owed steps if an undo can reverse their sequence.
+        With `leaving`, changes by other operators are accepted, and `insists` steps that are not done if an undo can
+        reverse their sequence.
         """
         return [task for task in self.tasks if not self._is_settled(task, leaving=leaving)]
 
@@ -307,14 +308,16 @@ class PlanRun:
         if task.number in self._half and task.number not in self._results:
             # No process has repeated the write.
             return False
-        if task.number not in self._results:
-            return not self.is_owed(task) or (leaving and self._can_be_undone(task.lane))
-        outcome = self._results[task.number].outcome
+        outcome = self._results[task.number].outcome if self.has_result(task) else None
+        if task.insists and outcome in (None, Outcome.DID_NOT_HAPPEN):
+            # A failed step must be repeated, too. But what was done before it can be undone only after the change is
+            # closed.
+            is_owed = outcome is not None or self.is_owed(task)
+            return not is_owed or (leaving and self._can_be_undone(task.lane))
         if outcome is Outcome.DID_NOT_HAPPEN:
-            # The change can't end with a connector state that it changed and didn't restore, nor after a failed step
-            # that can't be rolled back.
-            return not (task.insists or (task.always and self.has_acted(task)))
-        return leaving and outcome is Outcome.FOREIGN
+            # The change can't end with a connector state that it changed and didn't restore.
+            return not (task.always and self.has_acted(task))
+        return outcome is None or (leaving and outcome is Outcome.FOREIGN)
 
     def _is_done(self, task: PlannedStep) -> bool:
         """Return whether this change is known to have changed something with a step."""

@@ -194,7 +194,7 @@ class DeleteWithOffsets(ConnectorSubject, Action):
     def _undo_offsets(self, past: ActionHistory) -> Action | None:
         """Return the action for a connector that still exists."""
         restores = find_unrestored_state(past)
-        if (back := past.undo_last(WriteOffsets, WriteOffsets)) is not None:
+        if (back := _restore_bytes(past)) is not None:
             return undo_write(back, restores=restores)
         return SetRunState(self.cluster, self.name, restores) if restores else None
 

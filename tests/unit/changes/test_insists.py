@@ -16,7 +16,7 @@ from seamark.changes.run import PlanRun
 from seamark.changes.step import Intent
 from seamark.connectors.run_state import AwaitRunning, SetRunState
 from seamark.connectors.steps import CreateConnector, PutConfig
-from seamark.errors import LockedError
+from seamark.errors import LockedError, RejectedError
 from tests.simulation.faults import Fault, Killed, Kind
 from tests.simulation.world import CLUSTER
 from tests.step_list import StepList, plan_actions, plan_undo
@@ -201,6 +201,56 @@ def test_force_closes_a_change_that_can_not_be_undone_and_names_its_steps():
     assert stage.entries()[-1].body["unsettled"] == [PUT_STOCK.describe()]
 
 
+@pytest.mark.parametrize("sequence", SEQUENCES.values(), ids=SEQUENCES)
+class TestRejected:
+    """The server rejects the first step that insists."""
+
+    def begin(self, stage, sequence):
+        put = stage.cluster.put
+
+        def reject(name, config):
+            if name == "stock":
+                raise RejectedError("Connect answers 400: not this one")
+            put(name, config)
+
+        stage.cluster.put = reject
+        result = apply(stage, sequence)
+        assert result.ending is None
+        assert result.owed == tuple(step.describe() for step in (PUT_STOCK, CREATE))
+        assert [step.outcome for step in result.steps if step.error] == [FAILED]
+        return put
+
+    def test_undo_closes_it_and_restores_everything(self, sequence):
+        stage = new_stage()
+        before = read_all(stage)
+        self.begin(stage, sequence)
+        change = stage.change
+        # Connect rejects it still.
+        assert stage.operator().recovery.abandon(change).ending is Ending.PARTLY
+        undo(stage, change)
+        assert read_all(stage) == before
+
+    def test_resume_repeats_it_until_it_is_accepted(self, sequence):
+        stage = new_stage()
+        before = read_all(stage)
+        put = self.begin(stage, sequence)
+        change = stage.change
+        assert stage.operator().recovery.resume(change).ending is None
+        stage.cluster.put = put
+        assert stage.operator().recovery.resume(change).is_done
+        assert has_all(stage)
+        undo(stage, change)
+        assert read_all(stage) == before
+
+
+def test_rejected_step_after_what_can_not_be_undone_keeps_the_change_open():
+    stage = new_stage(config=CONFIG | {"db.password": "old"})
+    result = apply(stage, (*FINAL[:1], (PutConfig(CLUSTER, "absent", NEW), When.INSISTS)))
+    assert (result.ending, len(result.owed)) == (None, 1)
+    assert stage.operator().recovery.abandon(stage.change).ending is None
+    assert stage.operator().recovery.abandon(stage.change, force=True).ending is Ending.PARTLY
+
+
 def find_calls(sequence, after):
     """How many calls the process makes until the end, with Ctrl-C after this step."""
     stage = new_stage()
@@ -216,10 +266,10 @@ def find_calls(sequence, after):
     return len(who.process.trace)
 
 
-@pytest.mark.parametrize("way", ["resume", "undo-resume"])
+@pytest.mark.parametrize("way", ["resume", "undo", "undo-resume"])
 @pytest.mark.parametrize("kind", [Kind.KILL_AFTER, Kind.KILL_LATE, Kind.KILL_LOST])
 @pytest.mark.parametrize("sequence", SEQUENCES.values(), ids=SEQUENCES)
-@pytest.mark.parametrize("after", range(LAST_TURN, LAST))
+@pytest.mark.parametrize("after", range(LAST_TURN, LAST + 1))
 def test_kill_at_every_call_around_ctrl_c(after, sequence, kind, way):
     """Whatever the process has reached: never is a change closed that has a part of what belongs together."""
     for call in range(1, find_calls(sequence, after) + 1):
@@ -249,6 +299,7 @@ def test_kill_at_every_call_around_ctrl_c(after, sequence, kind, way):
 
 
 def build_walk(*outcomes):
+    """The walk of RESTORED with these outcomes of its steps, None for a step without one."""
     items = RESTORED
     tasks = [
         PlannedStep(n, step, "lane", always=when is When.ALWAYS, insists=when is When.INSISTS)

@@ -215,6 +215,50 @@ def test_connector_that_can_not_be_deleted_stays_stopped_and_the_change_open(pla
     assert read_all(place) == before
 
 
+@pytest.mark.parametrize("name", ["fs", "lake"])
+@pytest.mark.parametrize("error", [RejectedError("Connect answers 409: rebalance"), UnreachableError("refused")])
+@pytest.mark.parametrize("value", [None, b'{"position": 100}'])
+def test_rejected_delete_is_undone_to_the_byte(place, error, name, value):
+    if value is not None:
+        # Connect's REST API would write these bytes in another way.
+        place.scan.put(("fs", FILE), value)
+    before = read_all(place)
+    planned = delete(place, name)
+    place.game.failing["delete", name] = error
+    result = place.fleet.apply(planned)
+    assert (result.ending, result.owed) == (None, (f"delete connector/game/{name}",))
+    errors, code = build_errors(result)
+    assert (code, errors[0]) == (1, error)
+    assert errors[1].message == f"change {result.change} is open: 1 step must still be done"
+    # Connect still rejects it.
+    again = place.fleet.journal.resume(result.change)
+    assert (again.ending, place.game.states[name]) == (None, "STOPPED")
+    assert str(place.fleet.journal.unlock(result.change, nonce=None).ending) == "partly"
+    place.apply(place.fleet.undo(result.change))
+    assert read_all(place) == before
+    assert place.game.states[name] == "RUNNING"
+
+
+@pytest.mark.parametrize("way", ["resume", "undo"])
+def test_check_that_failed_after_the_offsets_were_deleted_is_undone_to_the_byte(place, monkeypatch, way):
+    before = read_all(place)
+    planned = delete(place, "fs")
+    with monkeypatch.context() as patched:
+
+        def perform(*_):
+            raise UnreachableError("no broker answers")
+
+        patched.setattr(VerifyOffsets, "perform", perform)
+        result = place.fleet.apply(planned)
+        assert result.owed == (result.steps[-1].words, *result.left)
+        if way == "undo":
+            assert str(place.fleet.journal.unlock(result.change, nonce=None).ending) == "partly"
+    if way == "resume":
+        assert place.fleet.journal.resume(result.change).is_done
+    place.apply(place.fleet.undo(result.change))
+    assert read_all(place) == before
+
+
 def test_deletion_that_can_not_be_verified_leaves_the_change_open(place, monkeypatch):
     planned = delete(place, "fs")
     with monkeypatch.context() as patched:
