@@ -12,7 +12,7 @@ import click
 
 from seamark.changes.effect import ChangeKind
 from seamark.changes.journal import Ending
-from seamark.changes.outcome import UNSETTLED, ChangeResult, Outcome, StepResult
+from seamark.changes.outcome import GOOD, UNSETTLED, ChangeResult, Outcome, StepResult
 from seamark.changes.views import build_change_view, build_step_line, is_final
 from seamark.cli.answer import Answer, choose_exit_code
 from seamark.cli.options import build_options, global_options, option, pass_session
@@ -185,12 +185,17 @@ def confirm_and_apply(
 
 
 def run_change(
-    session: Session, act: Callable[[StepLines], ChangeResult], *, change: str = "", is_closing: bool = False
+    session: Session,
+    act: Callable[[StepLines], ChangeResult],
+    *,
+    change: str = "",
+    is_closing: bool = False,
+    is_resumed: bool = False,
 ) -> ChangeResult:
     """Apply, resume or close a change, report every step, and show the result with its exit code.
 
     `change` is the ID if it is known before; a new change reports its own when it is opened. `is_closing` is set if it
-    is to be closed as it is.
+    is to be closed as it is, `is_resumed` if it is to be finished.
     """
     progress = StepLines(session, change=change)
     began_at = session.now()
@@ -219,7 +224,7 @@ def run_change(
             context={"change": progress.change},
         ) from None
     seconds = (session.now() - began_at).total_seconds()
-    errors, code = build_errors(result, is_closing=is_closing)
+    errors, code = build_errors(result, is_closing=is_closing, is_resumed=is_resumed)
     session.show(Answer(build_change_view(result, seconds=seconds), errors, code))
     return result
 
@@ -242,10 +247,13 @@ def build_way_out(change: str, *, can_undo: bool = True) -> str:
     return f"finish it: seamark journal resume {change}{undo}"
 
 
-def build_errors(result: ChangeResult, *, is_closing: bool = False) -> tuple[tuple[SeamarkError, ...], int]:
-    """Build the errors of an incomplete change, and the exit code.
+def build_errors(
+    result: ChangeResult, *, is_closing: bool = False, is_resumed: bool = False
+) -> tuple[tuple[SeamarkError, ...], int]:
+    """Build the errors of an incomplete change, and the exit code, which is 0 only if there are none.
 
-    With `is_closing`, the change was to be closed as it is: the steps that were not started are no error.
+    With `is_closing`, the change was to be closed as it is: the steps that were not started are no error. With
+    `is_resumed`, they are no error if nothing was changed: everything is as before, which a resume promises.
     """
     if result.is_done:
         return (), 0
@@ -258,8 +266,8 @@ def build_errors(result: ChangeResult, *, is_closing: bool = False) -> tuple[tup
         return (*failed, stopped), stopped.exit_code
     if result.unstable is not None:
         failed.append(result.unstable)
-    # If everything is as before the change, a resume has done what it promises.
-    if result.left and result.ending is Ending.PARTLY and not failed and not is_closing:
+    is_as_before = is_resumed and result.ending is Ending.FAILED
+    if not failed and not is_closing and not is_as_before:
         failed.append(_build_left(result))
     done = any(step.outcome is Outcome.DONE for step in result.steps)
     return tuple(failed), choose_exit_code(tuple(failed), all_failed=not done)
@@ -326,13 +334,22 @@ def _build_interrupted(result: ChangeResult) -> InterruptedRunError:
 
 
 def _build_left(result: ChangeResult) -> SeamarkError:
-    """Build the error of a resumed change that Ctrl-C had ended before its process was killed."""
+    """Build the error of a change that is closed and not done although no step has an error that explains it.
+
+    For example, Ctrl-C had ended it before its process was killed, and it was resumed.
+    """
     total = len(result.steps) + len(result.left)
+    open_ended = [step.words for step in result.steps if step.outcome not in GOOD]
+    said = [f"not started: {'; '.join(result.left)}"] if result.left else []
+    said += [f"not done: {'; '.join(open_ended)}"] if open_ended else []
+    missing = len(result.left) + len(open_ended)
+    has_done = any(step.outcome is Outcome.DONE for step in result.steps)
     return SeamarkError(
-        f"change {result.change} was closed, and {len(result.left):,} of {total:,} steps were not started",
-        cause=f"not started: {'; '.join(result.left)}",
+        f"change {result.change} was closed, and {missing:,} of {total:,} steps were not "
+        + ("done" if open_ended else "started"),
+        cause=". ".join(said),
         hint="run the command of the change again"
-        + (f", or undo the completed steps: seamark journal undo {result.change}" if result.steps else ""),
+        + (f", or undo the completed steps: seamark journal undo {result.change}" if has_done else ""),
         context={"change": result.change},
     )
 

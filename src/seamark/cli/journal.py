@@ -189,7 +189,12 @@ def resume_change(session: Session, change: str, *, yes: bool) -> None:
         whole = found.change
         _show_open(session, found, steps=found.remaining)
         word = _confirm_change(session, fleet, found, yes=yes, what="take it over and finish it")
-        run_change(session, lambda progress: fleet.journal.resume(whole, progress=progress, confirm=word), change=whole)
+        run_change(
+            session,
+            lambda progress: fleet.journal.resume(whole, progress=progress, confirm=word),
+            change=whole,
+            is_resumed=True,
+        )
 
 
 @journal.command("unlock", examples=["seamark journal unlock 01JCQ8 --holder 3f9a51c2"])

@@ -477,10 +477,76 @@ def test_resume_of_a_change_that_ctrl_c_had_ended_is_no_success(tmp_path):
         (head,) = fleet.journal.list(only_open=True)
         resumed = fleet.journal.resume(head.change)
     assert (place.game.states["a"], resumed.ending) == ("RUNNING", Ending.PARTLY)
-    errors, code = build_errors(resumed)
+    errors, code = build_errors(resumed, is_resumed=True)
     assert code == 3
     assert f"change {head.change} was closed, and {len(resumed.left)} of " in errors[0].message
     assert build_errors(resumed, is_closing=True) == ((), 0)
+
+
+SUPERSEDED = step(Outcome.UNKNOWN, error=UnreachableError("silence"))
+
+
+@pytest.mark.parametrize(
+    ("ending", "steps", "left", "code", "words", "cause"),
+    [
+        (Ending.FAILED, (), ("do s1", "do s2"), 1, "2 of 2 steps were not started", "not started: do s1; do s2"),
+        (Ending.FAILED, (step(Outcome.NOTHING_TO_DO),), ("do s1",), 1, "1 of 2 steps were not started", None),
+        (Ending.FAILED, (step(Outcome.DID_NOT_HAPPEN),), (), 1, "1 of 1 steps were not done", "not done: do s0"),
+        (Ending.PARTLY, (step(Outcome.DONE),), ("do s1",), 3, "1 of 2 steps were not started", "not started: do s1"),
+        # A later step has restored what the unknown one may have changed.
+        (
+            Ending.PARTLY,
+            (SUPERSEDED, step(Outcome.DONE, number=2)),
+            ("do s1",),
+            3,
+            "2 of 3 steps were not done",
+            "not started: do s1. not done: do s0",
+        ),
+        (Ending.PARTLY, (SUPERSEDED, step(Outcome.DONE, number=1)), (), 3, "1 of 2 steps were not done", None),
+    ],
+)
+def test_a_change_that_is_closed_and_not_done_is_no_success(desk, ending, steps, left, code, words, cause):
+    found = result(ending=ending, steps=steps, left=left)
+    ended = run_ready(desk, found)
+    assert ended.code == code
+    assert f"error: change 01ID was closed, and {words}\n" in ended.err
+    assert cause is None or f"cause: {cause}\n" in ended.err
+    assert build_errors(found, is_closing=True) == ((), 0)
+    # If nothing was done, everything is as before: a resume has nothing to report.
+    errors, resumed = build_errors(found, is_resumed=True)
+    assert (resumed, len(errors)) == ((0, 0) if ending is Ending.FAILED else (code, 1))
+
+
+@pytest.mark.parametrize(
+    ("ending", "outcome", "code"), [(Ending.FAILED, Outcome.NOTHING_TO_DO, 0), (Ending.PARTLY, Outcome.DONE, 3)]
+)
+def test_a_resume_after_which_everything_is_as_before_is_a_success(desk, monkeypatch, ending, outcome, code):
+    class Died(BaseException):
+        pass
+
+    def die():
+        raise Died
+
+    desk.game.before["pause", "a"] = die
+    with desk.fleet() as fleet, pytest.raises(Died):
+        fleet.apply(fleet.connectors.pause("a"))
+    found = result(ending=ending, steps=(step(outcome),), left=("do s1",))
+    monkeypatch.setattr("seamark.fleet.journal.Journal.resume", lambda *_, **__: found)
+    assert desk.run("journal", "resume", desk.newest(), "-y").code == code
+
+
+@pytest.mark.parametrize("failure", [None, RejectedError("no")])
+def test_a_change_that_is_not_done_never_ends_with_0(failure):
+    outcomes = [outcome for outcome in Outcome if outcome is not Outcome.DONE]
+    for outcome in outcomes:
+        for left in ((), ("do s1",)):
+            for ending in (Ending.FAILED, Ending.PARTLY, None):
+                if not left and outcome is Outcome.NOTHING_TO_DO:
+                    continue
+                found = result(ending=ending, steps=(step(outcome, error=failure),), left=left)
+                errors, code = build_errors(found)
+                assert code != 0, found
+                assert errors, found
 
 
 def test_a_journal_that_fails_in_the_midst_names_the_change(desk):
