@@ -80,8 +80,8 @@ class Executor:
         self.timing = timing or ChangeTiming()
         self._progress = Guarded(progress or SilentProgress())
         self._spool = spool
-        self._pace = pace or Pace()
-        self._writers = Writers(self._pace.writers)
+        self.pace = pace or Pace()
+        self._writers = Writers(self.pace.writers)
         # When each check last succeeded, by step number; only checks of the current run.
         self._looked_at: dict[int, float] = {}
         # Until when the effect of a request that Connect confirmed may still be invisible, by step number.
@@ -106,8 +106,10 @@ class Executor:
             JournalError, FencedError: the journal failed, or the change was taken over; the error lists what remains.
         """
         tasks = build_tasks(plan, steps)
-        self._pace.refuse_too_many(len(tasks.lanes))
+        self.pace.refuse_too_many(len(tasks.lanes))
         self._check(plan, [task.step for task in tasks])
+        # A resume must keep them. The plan doesn't have them: they are options of the command that applies it.
+        limits = self.pace.build_limits(len(tasks.lanes))
         opening = Opening(
             change=self.actor.new_id(),
             title=plan.title,
@@ -115,7 +117,11 @@ class Executor:
             at=self.actor.timestamp(),
             nonce=self.actor.new_nonce(),
             locks=tuple(sorted({*plan.locks, *((plan_lock(plan.id),) if plan.id else ())})),
-            body={"plan": plan.to_dict(), "actor": {**self.actor.facts, "plan_sha256": plan.sha256}},
+            body={
+                "plan": plan.to_dict(),
+                "actor": {**self.actor.facts, "plan_sha256": plan.sha256},
+                **({"limits": limits} if limits else {}),
+            },
         )
         writer = self.journal.begin(opening)
         try:
@@ -127,14 +133,21 @@ class Executor:
             writer.release()
 
     def run(
-        self, walk: PlanRun, writer: JournalWriter, *, plan: Plan, leaving: bool = False, force: bool = False
+        self,
+        walk: PlanRun,
+        writer: JournalWriter,
+        *,
+        plan: Plan,
+        pace: Pace | None = None,
+        leaving: bool = False,
+        force: bool = False,
     ) -> ChangeResult:
         """Run the steps that have no result yet, and close the change.
 
-        With `leaving`, no new steps begin: only `always` steps run. With `force`, the change is closed even if steps
-        are unsettled.
+        `pace` is that of a resumed change. With `leaving`, no new steps begin: only `always` steps run. With `force`,
+        the change is closed even if steps are unsettled.
         """
-        pace = self._pace.slow(plan.pace).limit(plan.most_at_once)
+        pace = (pace or self.pace).slow(plan.pace).limit(plan.most_at_once)
         pen = writer if pace.at_once == 1 else BatchingJournalWriter(writer)
         self._looked_at = {}
         self._shows_until = {}

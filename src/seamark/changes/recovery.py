@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from seamark.changes.executor import Executor, write_outcome
 from seamark.changes.history import ChangeHistory, read_past
 from seamark.changes.identity import check_identity
-from seamark.changes.journal import EntryKind, JournalWriter, find_latest_write
+from seamark.changes.journal import Entry, EntryKind, JournalWriter, find_latest_write
 from seamark.changes.outcome import GOOD, ChangeResult
-from seamark.changes.plan import PlannedStep, PlannedSteps, build_tasks
+from seamark.changes.plan import Plan, PlannedStep, PlannedSteps, build_tasks
 from seamark.changes.preconditions import Settled, build_moved_on, is_position
 from seamark.changes.run import PlanRun
 from seamark.changes.step import Outcome
-from seamark.errors import UnknownOutcomeError
+from seamark.changes.timing import Pace
+from seamark.errors import TamperedJournalError, UnknownOutcomeError, UsageError
 
 
 class Recovery:
@@ -40,7 +41,10 @@ class Recovery:
 
     def _recover(self, change: str, *, expected_nonce: str | None, leaving: bool, force: bool) -> ChangeResult:
         # Refuse entries of another format version, and a change of other clusters, before the current holder is fenced.
-        check_identity(read_past(self._journal.read(change)).plan.identity, self._world)
+        entries = self._journal.read(change)
+        past = read_past(entries)
+        check_identity(past.plan.identity, self._world)
+        self._build_pace(past.plan, entries[0], leaving=leaving)
         writer = self._journal.take_over(
             change,
             nonce=self._actor.new_nonce(),
@@ -53,9 +57,24 @@ class Recovery:
             past = read_past(writer.entries)
             check_identity(past.plan.identity, self._world)
             walk = self._build_walk(past, writer, leaving=leaving, taken_at=taken_at)
-            return self.executor.run(walk, writer, plan=past.plan, leaving=leaving, force=force)
+            pace = self._build_pace(past.plan, writer.entries[0], leaving=leaving)
+            return self.executor.run(walk, writer, plan=past.plan, pace=pace, leaving=leaving, force=force)
         finally:
             writer.release()
+
+    def _build_pace(self, plan: Plan, opened: Entry, *, leaving: bool) -> Pace:
+        """Return the pace with the limits with which the change was opened. A change that is closed needs none."""
+        if leaving or "limits" not in opened.body:
+            return self.executor.pace
+        sequences = len({step.lane for step in plan.steps})
+        try:
+            return self.executor.pace.keep(opened.body["limits"], sequences=sequences)
+        except UsageError as error:
+            raise TamperedJournalError(
+                f"the limits of change {opened.change} can't be read",
+                cause=error.cause,
+                hint=f"close it as it is: seamark journal undo {opened.change}",
+            ) from None
 
     def _build_walk(self, past: ChangeHistory, writer: JournalWriter, *, leaving: bool, taken_at: float) -> PlanRun:
         """Build the run of a change from its journal entries and from the observed outcome of the interrupted step."""

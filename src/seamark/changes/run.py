@@ -400,14 +400,15 @@ class Lanes:
         self._is_stopping = is_stopping
         # Of a resumed change, also those that failed before.
         self._failed = {lane for lane in walk.tasks.lanes if walk.is_failed(lane)}
-        self._canary: frozenset[str] = frozenset()
+        # Of a resumed change, those that were canaries before.
+        self._canary = frozenset([lane for lane in walk.tasks.lanes if not _is_topic(lane)][: pace.canary])
+        self._cut_canaries: set[str] = set()
         self._is_held_back = False
         self._is_broken_off = False
 
     def go(self) -> None:
         """Run every sequence to its end. If `run` raises, no further step begins, and then the error is raised."""
-        remaining = dict.fromkeys(task.lane for task in self._walk.remaining())
-        self._canary = frozenset([lane for lane in remaining if not _is_topic(lane)][: self._pace.canary])
+        remaining = {task.lane for task in self._walk.remaining()}
         for is_topic, phase in self._split(list(self._walk.tasks.lanes)):
             lanes = [lane for lane in phase if lane in remaining]
             self._go_through([lane for lane in lanes if lane in self._canary])
@@ -473,6 +474,8 @@ class Lanes:
                 self._failed.add(task.lane)
         elif not task.fallback:
             self._walk.leave(task)
+            if task.lane in self._canary:
+                self._cut_canaries.add(task.lane)
 
     def _is_winding_up(self, lane: str) -> bool:
         if self._is_stopping() or self._is_held_back:
@@ -482,8 +485,8 @@ class Lanes:
             return False
         if self.unstable is not None:
             return True
-        # One failed canary is enough to stop the other canaries, too.
-        if not self._canary.isdisjoint(self._failed):
+        # One failed canary is enough to stop the other canaries, too. One that was ended early proves nothing.
+        if self._cut_canaries or not self._canary.isdisjoint(self._failed):
             return True
         return self._pace.max_failures is not None and len(self._failed) > self._pace.max_failures
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from seamark.changes.environment import Clock, Environment
 from seamark.core.refs import Port
-from seamark.errors import DeadlineError, RefusedError, SeamarkError, UnsettledError
+from seamark.core.strict_json import read_count, read_object, read_optional_count
+from seamark.errors import DeadlineError, RefusedError, SeamarkError, UnsettledError, UsageError
 
 if TYPE_CHECKING:
     from seamark.context import PaceSettings
@@ -31,6 +32,31 @@ class Pace:
     max_failures: int | None = None
     max_changes: int | None = None
     wait_stable: bool = False
+
+    def __post_init__(self) -> None:
+        if self.canary < 0 or (self.max_failures or 0) < 0:
+            raise UsageError(f"invalid limits of a change: canary {self.canary}, max_failures {self.max_failures}")
+
+    def build_limits(self, sequences: int) -> dict[str, Any] | None:
+        """Return the limits of a change with so many step sequences, as the journal keeps them; None without limits."""
+        if not self.canary and self.max_failures is None:
+            return None
+        most = None if self.max_failures is None else min(self.max_failures, sequences)
+        return {"canary": min(self.canary, sequences), "max_failures": most}
+
+    def keep(self, limits: Any, *, sequences: int) -> Pace:
+        """Return the pace with the limits that `build_limits` returned for so many step sequences.
+
+        Raises:
+            UsageError: they are something else.
+        """
+        what = "the limits of a change"
+        found = read_object(limits, keys=("canary", "max_failures"), what=what)
+        canary = read_count(found["canary"], what=what)
+        most = read_optional_count(found["max_failures"], what=what)
+        if max(canary, most or 0) > sequences:
+            raise UsageError(f"{what} can't be read", cause=f"the change has only {sequences} step sequences")
+        return replace(self, canary=canary, max_failures=most)
 
     def slow(self, pace: PaceSettings | None) -> Pace:
         """Return the pace of a plan that was made with these settings (`Plan.pace`)."""

@@ -1,20 +1,23 @@
 from __future__ import annotations
 
+import signal
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from seamark.changes.file_journal import FileJournal
-from seamark.changes.journal import Ending, EntryKind
+from seamark.changes.interruption import set_hook
+from seamark.changes.journal import Ending, EntryKind, Opening
 from seamark.changes.outcome import Outcome
 from seamark.changes.plan import Plan, build_tasks
 from seamark.changes.run import BatchingJournalWriter, Lanes, PlanRun, Writers
 from seamark.changes.timing import Pace
 from seamark.connectors.run_state import AwaitRunning
 from seamark.connectors.steps import CreateConnector, DeleteConnector, PutConfig
-from seamark.errors import JournalError, RefusedError, SeamarkError
+from seamark.errors import JournalError, RefusedError, SeamarkError, TamperedJournalError, UsageError
 from seamark.topics.actions import CreateTopic
 from tests.step_list import plan_undo
 from tests.unit.changes.town import CLASS, CLUSTER, Town, apply, build_plan, open_journal, recover
@@ -195,6 +198,179 @@ class TestLimits:
         assert apply(town, tmp_path, *lanes, pace=Pace(at_once=8, writers=4, canary=3)).is_done
 
         assert {name for _, name in town.writes[:3]} == {"c-0", "c-1", "c-2"}
+
+
+class Killed(BaseException):
+    """The end of the process."""
+
+
+@contextmanager
+def killed(point, number=None, *, interrupted_after=None):
+    """Kill the process at a point; before, Ctrl-C comes after the outcome of a step."""
+
+    def reach(reached, step):
+        if reached == "after-outcome" and step == interrupted_after:
+            signal.raise_signal(signal.SIGINT)
+        if reached == point and number in (None, step):
+            raise Killed
+
+    set_hook(reach)
+    try:
+        with pytest.raises(Killed):
+            yield
+    finally:
+        set_hook(None)
+
+
+class TestLimitsOfAResume:
+    """The limits with which a change was applied hold for its resume, and what happened before the kill counts."""
+
+    def build(self, town, count, *failing):
+        """Changes of connectors, of which some fail, each with four steps: put, wait, and back."""
+        for number in range(count):
+            town.configs[f"c-{number}"] = dict(CLASS)
+        return [
+            change(town, f"c-{number}", **({"fails": "1"} if number in failing else {"new": "1"}))
+            for number in range(count)
+        ]
+
+    def resume(self, town, folder):
+        (head,) = open_journal(folder).open_heads()
+        # As the command line does: at the pace of a fleet, without limits.
+        return recover(town, folder).resume(head.change)
+
+    def changed(self, town):
+        return sorted(name for name, config in town.configs.items() if "new" in config)
+
+    def test_canary_that_had_failed_stops_the_rest(self, town, tmp_path):
+        lanes = self.build(town, 6, 0)
+        with killed("before-close"):
+            apply(town, tmp_path, *lanes, pace=Pace(at_once=8, writers=4, canary=1))
+        result = self.resume(town, tmp_path)
+        assert (result.ending, self.changed(town)) == (Ending.PARTLY, [])
+        assert {name for _, name in town.writes} == {"c-0"}
+        assert len(result.left) == 10
+        assert set(result.failures) == {f"connector/{CLUSTER}/c-0"}
+
+    @pytest.mark.parametrize(("fails", "changed"), [(True, []), (False, ["c-0", "c-1", "c-2", "c-3"])])
+    def test_canary_that_was_running_is_finished_first(self, town, tmp_path, fails, changed):
+        lanes = self.build(town, 4, *([0] if fails else []))
+        # The config is written, and nothing is known yet.
+        with killed("after-perform", 0):
+            apply(town, tmp_path, *lanes, pace=Pace(at_once=8, writers=4, canary=1))
+        writes = len(town.writes)
+        result = self.resume(town, tmp_path)
+        assert (result.is_done, self.changed(town)) == (not fails, changed)
+        assert {name for _, name in town.writes[writes:]} == ({"c-0"} if fails else {"c-1", "c-2", "c-3"})
+
+    @pytest.mark.parametrize(("fails", "changed"), [(True, []), (False, ["c-0", "c-1", "c-2", "c-3"])])
+    def test_canary_that_ctrl_c_had_ended_is_finished_first(self, town, tmp_path, fails, changed):
+        lanes = self.build(town, 4, *([0] if fails else []))
+        # It is changed, and the check that it runs was left out.
+        with killed("before-close", interrupted_after=0):
+            apply(town, tmp_path, *lanes, pace=Pace(at_once=1, canary=1))
+        assert (self.resume(town, tmp_path).is_done, self.changed(town)) == (not fails, changed)
+
+    @pytest.mark.parametrize("passed", [True, False])
+    def test_canary_that_was_wound_up_stops_the_rest(self, passed):
+        steps = (create("a"), AwaitRunning(CLUSTER, "a"), PutConfig(CLUSTER, "a", CLASS), create("b"))
+        lanes = ("a", "a", "a", "b")
+        data = tuple(step.to_data(lane=f"connector/x/{lane}") for step, lane in zip(steps, lanes, strict=True))
+        walk = PlanRun(build_tasks(Plan("t", "dev", "2026-01-01T00:00:00Z", "me", data)))
+        done = [0, 2] if passed else [0, 1, 2]
+        for number in done:
+            walk.record(walk.tasks[number], Outcome.DONE)
+        begun = []
+
+        def run(task):
+            begun.append(task.number)
+            walk.record(task, Outcome.DONE)
+
+        pace = Pace(at_once=8, canary=1)
+        Lanes(walk, pace=pace, run=run, is_stopping=lambda: False, await_stable=lambda _clusters: None).go()
+        assert begun == ([] if passed else [3])
+
+    def test_failures_before_the_kill_count(self, town, tmp_path):
+        lanes = self.build(town, 6, 0, 1)
+        # Two have failed; the third change may not begin if one failure is allowed.
+        with killed("before-close"):
+            apply(town, tmp_path, *lanes, pace=Pace(at_once=1, max_failures=1))
+        result = self.resume(town, tmp_path)
+        assert (result.ending, self.changed(town)) == (Ending.PARTLY, [])
+        assert len(result.left) == 8
+
+    def test_failures_before_and_after_the_kill_count_together(self, town, tmp_path):
+        lanes = self.build(town, 6, 0, 2)
+        # c-0 has failed and c-1 is changed; c-2 fails after the resume.
+        with killed("before-intent", 8):
+            apply(town, tmp_path, *lanes, pace=Pace(at_once=1, max_failures=1))
+        assert self.changed(town) == ["c-1"]
+        (head,) = open_journal(tmp_path).open_heads()
+        result = recover(town, tmp_path, pace=Pace(at_once=1)).resume(head.change)
+        assert (result.ending, self.changed(town)) == (Ending.PARTLY, ["c-1"])
+        assert set(result.failures) == {f"connector/{CLUSTER}/c-{number}" for number in (0, 2)}
+
+    def test_journal_without_limits_is_resumed_without_limits(self, town, tmp_path):
+        lanes = self.build(town, 4, 0)
+        with killed("after-perform", 0):
+            apply(town, tmp_path, *lanes)
+        (head,) = open_journal(tmp_path).open_heads()
+        assert "limits" not in entries_of(tmp_path, head.change)[0].body
+        self.resume(town, tmp_path)
+        assert self.changed(town) == ["c-1", "c-2", "c-3"]
+
+    def test_limits_are_in_the_opening_and_no_larger_than_the_change(self, town, tmp_path):
+        lanes = self.build(town, 3)
+        result = apply(town, tmp_path, *lanes, pace=Pace(canary=10**30, max_failures=10**30))
+        assert entries_of(tmp_path, result.change)[0].body["limits"] == {"canary": 3, "max_failures": 3}
+
+    @pytest.mark.parametrize(
+        "limits",
+        [
+            None,
+            [],
+            "canary",
+            {},
+            {"canary": 1},
+            {"canary": 1, "max_failures": None, "more": 1},
+            {"canary": None, "max_failures": None},
+            {"canary": True, "max_failures": None},
+            {"canary": -1, "max_failures": None},
+            {"canary": 1.0, "max_failures": None},
+            {"canary": "1", "max_failures": None},
+            {"canary": 1, "max_failures": -1},
+            {"canary": 1, "max_failures": False},
+            {"canary": 1, "max_failures": "0"},
+            {"canary": 5, "max_failures": None},
+            {"canary": 1, "max_failures": 5},
+            {"canary": 2**80, "max_failures": None},
+        ],
+        ids=str,
+    )
+    def test_limits_that_seamark_did_not_write_are_refused_and_the_change_can_be_closed(
+        self, town, tmp_path, monkeypatch, limits
+    ):
+        lanes = self.build(town, 4)
+        build = Opening.__init__
+
+        def forge(self, *args, body, **more):
+            build(self, *args, body={**body, "limits": limits}, **more)
+
+        with monkeypatch.context() as patched, killed("after-perform", 0):
+            patched.setattr(Opening, "__init__", forge)
+            apply(town, tmp_path, *lanes)
+        (head,) = open_journal(tmp_path).open_heads()
+        count = len(entries_of(tmp_path, head.change))
+        with pytest.raises(TamperedJournalError, match="the limits of change"):
+            recover(town, tmp_path).resume(head.change)
+        # Its holder was not fenced.
+        assert len(entries_of(tmp_path, head.change)) == count
+        assert recover(town, tmp_path).abandon(head.change).ending is Ending.PARTLY
+
+    def test_negative_limits_are_refused(self):
+        for limits in ({"canary": -1}, {"max_failures": -1}):
+            with pytest.raises(UsageError, match="invalid limits"):
+                Pace(**limits)
 
 
 class TestFaults:

@@ -642,6 +642,31 @@ def test_an_empty_journal_and_an_unknown_change(desk):
         assert "the journal has no change" in ended.err
 
 
+@pytest.mark.parametrize(("limits", "paused"), [(["--canary", "1"], []), ([], ["b"])])
+def test_resume_keeps_the_limits_of_the_apply(desk, limits, paused):
+    class Died(BaseException):
+        pass
+
+    def reach(point, _number):
+        if point == "before-close":
+            raise Died
+
+    plan = str(desk.folder / "plan.json")
+    desk.run("connectors", "pause", "a", "b", "--out", plan)
+    desk.game.failing["pause", "a"] = RejectedError("Connect answers 400: no")
+    set_hook(reach)
+    try:
+        with pytest.raises(Died):
+            desk.run("apply", plan, *limits, "-y")
+    finally:
+        set_hook(None)
+    ended = desk.run("journal", "resume", desk.newest(), "-y")
+    assert [name for name, state in desk.game.states.items() if state == "PAUSED"] == paused
+    assert ended.code == (1 if limits else 3)
+    assert "error: Connect answers 400: no\n" in ended.err
+    assert ("no changes were made" in ended.out) is bool(limits)
+
+
 def test_resume_of_a_closed_change_is_refused(desk):
     desk.run("connectors", "pause", "a", "-y")
     ended = desk.run("journal", "resume", desk.newest(), "-y")
