@@ -162,7 +162,8 @@ def test_another_url_of_a_worker_is_not_taken_for_an_idle_worker(stack):
     alias = settings.urls[0].replace("127.0.0.1", "localhost")
     settings = replace(settings, urls=(*settings.urls, alias))
     with open_fleet(context=replace(context, connect={"connect": settings})) as fleet:
-        found = fleet.workers.get(alias)
+        # While the workers of a neighbour's test rebalance, brokers don't name the members.
+        found = wait_for(lambda: fleet.workers.get(alias), lambda one: one.is_member is not None, "members to be known")
         assert (found.worker.is_up, found.is_member, found.is_leader, found.tasks) == (True, False, False, ())
         balance = [one for one in fleet.doctor.examine() if one.check == "connect.balance"]
     assert balance
