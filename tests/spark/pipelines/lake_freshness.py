@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 from uuid import uuid4
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
@@ -179,7 +180,7 @@ class FreshnessStage:
 
     def read_ages(self, files, path, committed, begin, end):
         times = pq.read_table(path, columns=["_timestamp"], filesystem=files).column(0)
-        millis = pc.cast(pc.cast(times, "timestamp[ms, UTC]", safe=False), "int64").to_pylist()
+        millis = pc.cast(pc.cast(times, pa.timestamp("ms", "UTC"), safe=False), "int64").to_pylist()
         return [(committed - one) / 1000 for one in millis if begin * 1000 <= one < end * 1000]
 
     def measure(self, seconds, end=None):
