@@ -72,6 +72,7 @@ TOGETHER = {
 # Tests that take longest, the longest first: a parallel run begins with them, so that none is left over at its end when
 # the other processes have nothing to do.
 LONGEST = (
+    "test_offsets_api.py",
     "test_demo.py",
     "test_quickstart.py",
     "test_moved_and_undone.py",
