@@ -204,7 +204,7 @@ class PlanRun:
         ]
         if task.always:
             return bool(results) or not winding_up
-        # If a later step was already done, the sequence was wound up, and this step is no longer due unless it is owed.
+        # A sequence with a later result has ended without this step, which then runs only if the change needs it.
         passed = any(other.number > task.number and other.number in self._results for other in lane)
         passed = passed and not self.is_owed(task)
         return not (winding_up or passed or any(result.outcome not in GOOD for result in results))

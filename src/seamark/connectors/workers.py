@@ -113,20 +113,18 @@ class WorkerDetail:
     @property
     def is_member(self) -> bool | None:
         """Whether it is in the worker group; None if that is unknown."""
-        if self.group is None:
-            return None
-        return True if self._ids & self.group.members else (False if self.group.is_complete else None)
+        return None if self.group is None else self.group.has(self._id)
 
     @property
     def is_leader(self) -> bool | None:
         """Whether it assigns connectors and tasks to the workers; None if that is unknown."""
         if self.group is None or not self.group.leader:
             return None
-        return build_worker_id(self.group.leader) in self._ids
+        return build_worker_id(self.group.leader) == self._id
 
     @property
-    def _ids(self) -> frozenset[str]:
-        return frozenset({self.worker_id or build_worker_id(self.worker.url)})
+    def _id(self) -> str:
+        return self.worker_id or build_worker_id(self.worker.url)
 
 
 class Workers:
@@ -221,8 +219,7 @@ class Workers:
         counted = count_work(workers, connectors, ids=ids) if "connectors" in found.results else workers
         (worker,) = (one for one in counted if one.url == url)
         # An idle URL at which the group has no member isn't that of an idle worker.
-        is_known = group is not None and group.is_complete
-        others = [one for one in counted if is_known and group and ids.get(one.url) not in group.members]
+        others = [one for one in counted if group is not None and group.has(ids.get(one.url, "")) is False]
         compared = [one for one in counted if one.connectors or one.tasks or one not in others]
         placed = [self._clusters.types.clean(one) for one in connectors if own and own in list_worker_ids([one])]
         return WorkerDetail(

@@ -145,6 +145,12 @@ class WorkerGroup:
         """The members by their worker IDs (host:port, as in a status)."""
         return frozenset(map(build_worker_id, self.urls))
 
+    def has(self, worker_id: str) -> bool | None:
+        """Return whether a worker is a member; None if that is unknown."""
+        if worker_id in self.members:
+            return True
+        return False if self.is_complete else None
+
 
 def read_members(
     config: Mapping[str, str], group: str, *, timeout_seconds: float, build_client: BuildClient | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import contextmanager
 
 import pytest
 
@@ -239,16 +240,23 @@ def test_rejected_delete_is_undone_to_the_byte(place, error, name, value):
     assert place.game.states[name] == "RUNNING"
 
 
+@contextmanager
+def failing_verification(monkeypatch):
+    """Let the check of written offsets fail within the block."""
+
+    def perform(*_):
+        raise UnreachableError("no broker answers")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(VerifyOffsets, "perform", perform)
+        yield
+
+
 @pytest.mark.parametrize("way", ["resume", "undo"])
 def test_check_that_failed_after_the_offsets_were_deleted_is_undone_to_the_byte(place, monkeypatch, way):
     before = read_all(place)
     planned = delete(place, "fs")
-    with monkeypatch.context() as patched:
-
-        def perform(*_):
-            raise UnreachableError("no broker answers")
-
-        patched.setattr(VerifyOffsets, "perform", perform)
+    with failing_verification(monkeypatch):
         result = place.fleet.apply(planned)
         assert result.owed == (result.steps[-1].words, *result.left)
         if way == "undo":
@@ -261,12 +269,7 @@ def test_check_that_failed_after_the_offsets_were_deleted_is_undone_to_the_byte(
 
 def test_deletion_that_can_not_be_verified_leaves_the_change_open(place, monkeypatch):
     planned = delete(place, "fs")
-    with monkeypatch.context() as patched:
-
-        def perform(*_):
-            raise UnreachableError("no broker answers")
-
-        patched.setattr(VerifyOffsets, "perform", perform)
+    with failing_verification(monkeypatch):
         result = place.fleet.apply(planned)
     assert (result.ending, place.game.states["fs"]) == (None, "STOPPED")
     # Nothing may start it without its offsets meanwhile.
